@@ -39,7 +39,7 @@ for (const count of [10, 100, 1_000]) {
   const [all, indexed] = [false, true].map((isIndexed) => {
     const policy = compileRules('bench', someRules(count, isIndexed))
     if (!policy.ok || evaluatePolicy(policy.value, input).decision !== 'allow')
-      throw new Error('the bench asks wrongly')
+      throw new Error('The policy does not allow the request of the bench.')
     return microsPerCall(() => evaluatePolicy(policy.value, input))
   })
   const cells = [scan, all, indexed].map((micros) => `${(micros ?? Number.NaN).toFixed(2)} µs`)

@@ -8,7 +8,7 @@ import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { createInterface } from 'node:readline'
 import type { Next } from '#runtime'
-import { createDbosRuntime } from '#runtime/dbos'
+import { createDbosRuntime } from '#test/dbos-runtime'
 import { type Db, openDb, statement, type Tx } from '#store'
 import { openBareDbos, serveBareDbos } from './harness/bare-dbos.ts'
 import { median, runLoop, type Sample } from './harness/closed-loop.ts'
@@ -48,7 +48,7 @@ async function openChild(url: string): Promise<Child> {
     return String(value)
   }
   const first = await next()
-  if (first !== 'ready') throw new Error(`the other process said ${first}`)
+  if (first !== 'ready') throw new Error(`The other process printed ${first}.`)
   return { next, say: (line) => void child.stdin.write(`${line}\n`), end: () => void child.stdin.end() }
 }
 

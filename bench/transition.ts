@@ -81,7 +81,7 @@ async function turns(slots: number): Promise<(slot: number) => { row: Row; to: '
   return (slot) => {
     const own = rows[slot] ?? []
     const row = own[(next[slot] ?? 0) % own.length]
-    if (!row) throw new Error(`slot ${slot} has no rows`)
+    if (!row) throw new Error(`Slot ${slot} has no rows.`)
     next[slot] = (next[slot] ?? 0) + 1
     return { row, to: row.status === 'running' ? 'blocked' : 'running' }
   }

@@ -46,7 +46,7 @@ for (const latencyMs of numbers(options.latency)) {
     for (let sent = 0; sent < count; sent += AT_ONCE) await people.ask(server, 'steady', AT_ONCE, `${round}-${sent}`)
     const hired = Array.from({ length: workers }, () => house.work())
     for (let waits = 0; (await openCount(house)) > 0; waits++) {
-      if (waits * LOOK_MS > LIMIT_MS) throw new Error('the backlog does not come to its end')
+      if (waits * LOOK_MS > LIMIT_MS) throw new Error('The backlog was not finished in time.')
       await sleep(LOOK_MS)
     }
     for (const worker of hired) {

@@ -52,7 +52,7 @@ test('hiring without a server says what to do, and nothing on standard output', 
   assert.deepEqual([noServer.code, noServer.out], [1, ''])
   assert.match(noServer.err, new RegExp(`nothing answers at http://127\\.0\\.0\\.1:${port}\\n.*CONCORD_URL`))
   const wrong = await start(t, './hire-approvers.ts', [], { CONCORD_PROT: '1' }).ended
-  assert.match(wrong.err, /did you mean CONCORD_PORT/)
+  assert.match(wrong.err, /Did you mean CONCORD_PORT/)
 })
 
 test('hiring asks the server of CONCORD_URL, and passes on what it says', async (t) => {

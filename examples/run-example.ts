@@ -46,7 +46,7 @@ const CONTENT_BYTES_MAX = 1_048_576
 /** Returns the value or throws. */
 export function granted<T>(decision: Decision<T>): T {
   if (decision.ok) return decision.value
-  throw new Error(`refused with ${decision.code}: ${decision.reason}`)
+  throw new Error(`Refused with ${decision.code}: ${decision.reason}`)
 }
 
 export async function runExample(settings: ExampleSettings, story: (stage: Stage) => Promise<void>): Promise<void> {

@@ -39,11 +39,11 @@ function pack(): string {
     '--pack-destination',
     scratch,
   )
-  if (!ok) throw new Error('nothing was packed')
+  if (!ok) throw new Error('npm pack failed.')
   type Packed = { filename: string; size: number; unpackedSize: number; entryCount: number }
   // npm 11 and older print a list, npm 12 an object by name.
   const [packed] = Object.values(JSON.parse(output) as Record<string, Packed>)
-  if (!packed) throw new Error('npm pack names no tarball')
+  if (!packed) throw new Error('npm pack names no tarball.')
   const kib = (bytes: number) => `${Math.round(bytes / 1024)} KiB`
   console.log(
     `packed    ${packed.entryCount} files, ${kib(packed.size)} to download, ${kib(packed.unpackedSize)} on disk`,
@@ -67,7 +67,7 @@ function install(tarball: string): void {
     return console.log('installed as a user would')
   mkdirSync(installed, { recursive: true })
   if (!run('tar', installed, 'tar', '-xzf', tarball, '--strip-components=1').ok)
-    throw new Error('the tarball cannot be read')
+    throw new Error('The tarball cannot be read.')
   for (const path of globSync(['node_modules/*', 'node_modules/@*/*'], { cwd: root })) {
     const target = join(project, path)
     if (path.split('/').at(-1)?.startsWith('@') || existsSync(target)) continue
@@ -145,7 +145,7 @@ function useFromJavaScript(): void {
 }
 
 try {
-  if (!run('build', root, process.execPath, 'scripts/build.ts').ok) throw new Error('the build fails')
+  if (!run('build', root, process.execPath, 'scripts/build.ts').ok) throw new Error('The build failed.')
   install(pack())
   problems.push(...checkPackage(readInstalled(), manifest))
   useFromTypeScript()

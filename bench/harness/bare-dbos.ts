@@ -45,7 +45,7 @@ export async function openBareDbos(program: string, url: string): Promise<BareDb
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const next = async () => String((await lines.next()).value)
   const first = await next()
-  if (first !== 'ready') throw new Error(`the other process said ${first}`)
+  if (first !== 'ready') throw new Error(`The other process printed ${first}.`)
   return {
     async loop(asked) {
       child.stdin.write(`${JSON.stringify(asked)}\n`)

@@ -121,7 +121,7 @@ export async function openCommandHouse(db: Db): Promise<CommandHouse> {
     const payload = { subject, note }
     const asked = { workspaceId, taskName, payload, ingress: 'user_request', requestId: `req_${subject}` } as const
     const { command } = accepted(await submitCommand(work.commands, by, asked))
-    if (taskName === 'inline' && command.status !== 'succeeded') throw new Error('it was not done inline')
+    if (taskName === 'inline' && command.status !== 'succeeded') throw new Error('The command did not run inline.')
     return command.command_id
   }
 

@@ -23,7 +23,7 @@ export async function openLeaseQueue(owner: Db, db: Db): Promise<LeaseQueue> {
     async enqueueAndStart() {
       await db.run(enqueue, [randomUUID()])
       const [row] = await db.run(claim, [])
-      if (!row) throw new Error('nothing was claimed')
+      if (!row) throw new Error('No job was claimed.')
     },
     close: () => db.close(),
   }

@@ -10,5 +10,5 @@ export function installPeers(): void {
   if (existsSync(join(peersFolder, 'node_modules'))) return
   const words = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--no-package-lock']
   const { status } = spawnSync('npm', words, { cwd: peersFolder, stdio: 'inherit' })
-  if (status !== 0) throw new Error(`the peers could not be installed into ${peersFolder}`)
+  if (status !== 0) throw new Error(`The peers could not be installed into ${peersFolder}.`)
 }

@@ -63,7 +63,7 @@ async function openBoss(url: string): Promise<QueuePeer> {
     'pg-boss',
   )
   const PgBoss = loaded.PgBoss ?? loaded.default
-  if (!PgBoss) throw new Error('pg-boss has another form than expected')
+  if (!PgBoss) throw new Error('pg-boss has an unexpected shape.')
   const boss = new PgBoss({ connectionString: url, supervise: false, schedule: false })
   boss.on('error', (error) => console.error(String(error)))
   await boss.start()

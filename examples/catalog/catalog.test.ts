@@ -22,7 +22,7 @@ function open(): Catalog {
 const catalog = open()
 const task = (name: string) => {
   const found = catalog.tasks.get(name)
-  if (!found) throw new Error(`no task ${name}`)
+  if (!found) throw new Error(`There is no task ${name}.`)
   return found
 }
 

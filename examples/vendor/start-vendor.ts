@@ -34,7 +34,7 @@ export async function startVendor({ ledger, seed, trouble, paper = 'ready' }: Ve
   const child = spawn(process.execPath, [program, ...flags], { stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
   const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
-  if (first.done) throw new Error('the vendor did not start')
+  if (first.done) throw new Error('The vendor did not start.')
   const { url } = JSON.parse(first.value) as { url: string }
   return {
     url,

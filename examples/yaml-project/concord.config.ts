@@ -1,4 +1,4 @@
-/** A project whose contracts stand in YAML files: code has what runs, files have what it is called and what it may do. */
+/** A project with its contracts in YAML files. The code has the effects and functions; the files have the names and rules. */
 import { defineProject } from '#app/project'
 import { defineEffect, defineFunction } from '#domains/commands'
 

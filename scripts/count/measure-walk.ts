@@ -58,7 +58,7 @@ try {
   await sleep(WINDOW_MS)
   const walked = await ranSince(3)
   const { status } = (await (await fetch(`${address}/commands/${id}`, { headers })).json()) as { status: string }
-  if (status !== 'succeeded') throw new Error(`the command is ${status}: the window is too short`)
+  if (status !== 'succeeded') throw new Error(`The command is ${status}: the window is too short.`)
   const files = Object.entries(walked)
     .filter(([path, names]) => names.some((name) => !idle[path]?.includes(name)))
     .map(([path]) => path)
@@ -77,5 +77,5 @@ async function readyOf({ stdout }: ChildProcess): Promise<{ address: string; key
         stdout.resume()
         return JSON.parse(line) as { address: string; key_file: string }
       }
-  throw new Error('the server ended before it was ready')
+  throw new Error('The server ended before it was ready.')
 }

@@ -198,7 +198,7 @@ describe('a real run', () => {
       describe('[${prefix}-07] above', () => { test('empty below', () => {}) })
       const results = 0`)
     assert.equal(status, 1)
-    assert.match(stdout, new RegExp(`the test cites ${prefix}-01 and asserts nothing`))
+    assert.match(stdout, new RegExp(`The test cites ${prefix}-01 and asserts nothing`))
     assert.deepEqual(results, [
       [`[${prefix}-01] empty`, 'failed'],
       [`[${prefix}-02] returns first`, 'failed'],

@@ -182,7 +182,7 @@ export async function openWork(
     artifacts,
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
-    offerPlace: (queue) => runtime.reserveSlot(queue),
+    reserveSlot: (queue) => runtime.reserveSlot(queue),
     notifyApprovers: notify,
     onTaskGone: ({ command_id, task_name }) =>
       log.warn(

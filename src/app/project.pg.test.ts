@@ -94,7 +94,7 @@ describe('definitions in YAML', () => {
       'an unknown field',
       { 'a.yaml': task('A', '  polices: [permission]\n') },
       'unknown_field',
-      /^concord\/a\.yaml:5: there is no field "polices" at task/,
+      /^concord\/a\.yaml:5: task has no field "polices"\./,
     ],
     [
       'a value of the wrong kind',
@@ -107,13 +107,13 @@ describe('definitions in YAML', () => {
       'a name that another file has',
       { 'a.yaml': task('A'), 'b.yaml': task('A') },
       'commands.definition.invalid',
-      /^concord\/b\.yaml:1: the task "A" is defined in concord\/a\.yaml:1 too$/,
+      /^concord\/b\.yaml:1: the task "A" is defined in concord\/a\.yaml:1 too\.$/,
     ],
     [
       'a name that the code has',
       { 'a.yaml': task('In code') },
       'commands.definition.invalid',
-      /^concord\/a\.yaml:1: the task "In code" is defined in concord\.config\.mjs too$/,
+      /^concord\/a\.yaml:1: the task "In code" is defined in concord\.config\.mjs too\.$/,
     ],
     ['a pattern without a file', {}, 'app.project.invalid', /No file matches the pattern '\.\/concord\/\*\.yaml'\.$/],
   ] as const) {

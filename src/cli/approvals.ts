@@ -59,7 +59,10 @@ export function approvalVerbs(cli: Cli): Verbs {
       examples: [`concord deny ${ID} --reason "the budget is used up"`],
       async ask(id: string, { reason, askChanges }: { reason: string; askChanges?: boolean }) {
         if (reason.trim() === '')
-          return refuse('cli.usage', '--reason is empty', { path: '--reason', hint: 'Say why you deny it.' })
+          return refuse('cli.usage', '--reason is empty.', {
+            path: '--reason',
+            hint: 'Give the reason for the denial.',
+          })
         return decide(id, { decision: askChanges === true ? 'request_changes' : 'rejected', reason })
       },
       say: (approval, id) => sayDecided(id, approval),
@@ -67,7 +70,7 @@ export function approvalVerbs(cli: Cli): Verbs {
   }
 }
 
-/** Zero where the server does not answer. */
+/** Returns zero if the server does not answer. */
 async function countUnread(cli: Cli): Promise<number> {
   const path = `/notifications${queryOf({ limit: UNREAD_MAX, unread: 'true' })}`
   const unread = await askServer<Page<unknown>>(cli, 'GET', path)
@@ -83,7 +86,7 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
   const facts = formatFacts(9, [
     ['risk', said(packet.risk_level)],
     ['asked by', showLine(approval.requested_by_name ?? approval.requested_by)],
-    // Written by the rule that asks for a person, not by the requester.
+    // Written by the policy rule, not by the requester.
     ['because', said(packet.why)],
     ['rule', said(packet.policy)],
     ['affects', (packet.affected ?? []).map(showLine).join(', ')],
@@ -126,7 +129,7 @@ const whatNow: Readonly<Record<string, string>> = {
 
 function sayDecided(asked: string, approval: ResolvedApprovalView): Said {
   const { approval_id: id, command_id: commandId, status, next, approved_by, approvals_required } = approval
-  const note = `${whatNow[next] ?? 'others have to agree'}; \`concord why ${commandId}\` shows why\n`
+  const note = `${whatNow[next] ?? 'other people still have to approve'}; \`concord why ${commandId}\` shows why\n`
   if (status !== 'pending') return [`${id} ${sayStatus(status)}\n`, note]
   if (isSame(id, asked)) return `${id} counted: ${approved_by.length} of ${approvals_required} have approved\n`
   const who = showLine(approval.approver_name ?? approval.approver)

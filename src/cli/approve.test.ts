@@ -52,7 +52,7 @@ describe('approve and deny', () => {
 
   for (const [args, exit, said] of [
     [['deny', APPROVAL_ID], 64, /--reason/],
-    [['deny', APPROVAL_ID, '--reason', ' '], 64, /Say why/],
+    [['deny', APPROVAL_ID, '--reason', ' '], 64, /Give the reason/],
     [['approve', APPROVAL_ID, '--edits', '[1]'], 65, /--edits/],
     [['approve', COMMAND_ID], 65, /id of a command\. `concord inbox --all`/],
   ] as const) {

@@ -56,7 +56,7 @@ export const artifacts = noun('list artifacts, download them, show where they co
       const found = await askServer<ArtifactView>(cli, 'GET', path)
       return found.ok ? download(cli, path.value, found.value, flags) : found
     },
-    say: ({ file, size_bytes }) => `${showLine(file)}: ${size_bytes} bytes, checked\n`,
+    say: ({ file, size_bytes }) => `${showLine(file)}: ${size_bytes} bytes, checksum verified\n`,
   }),
   'lineage <id>': verb<[string, { mermaid?: boolean }], LineageView>({
     description: 'show what an artifact was made from and what was made from it',
@@ -95,18 +95,18 @@ function formatArtifact(artifact: ArtifactView): string {
 
 type Downloaded = { readonly file: string; readonly size_bytes: number; readonly checksum: string }
 
-/** Writes beside the file, verifies the checksum, then renames: the file is complete or not there. */
+/** Writes a temporary file, verifies the checksum, then renames it, so that the file is complete or absent. */
 async function download(
   { terminal }: Cli,
   path: string,
   artifact: ArtifactView,
   { out, force }: GetFlags,
 ): Promise<Decision<Downloaded>> {
-  // The name is foreign: folders in it are ignored.
+  // The name comes from the artifact, so folders in it are ignored.
   const name = out ?? basename(artifact.file_name.replaceAll('\\', '/'))
   const file = resolve(terminal.folder, name)
   if (force !== true && (await stat(file).catch(() => undefined)))
-    return refuse('cli.usage', `${name} exists already`, { path: '--out', hint: 'Add --force, or name another file.' })
+    return refuse('cli.usage', `${name} already exists.`, { path: '--out', hint: 'Add --force, or name another file.' })
   const client = openClient(terminal)
   if (!client.ok) return client
   const body = await client.value.open(`${path}/content`, { accept: '*/*' })
@@ -116,12 +116,12 @@ async function download(
   try {
     const got = await writeTo(beside, body.value)
     if (got.checksum !== artifact.checksum)
-      return refuse('artifacts.content.altered', 'the content does not match the checksum of the artifact', { hint })
+      return refuse('artifacts.content.altered', 'The content does not match the checksum of the artifact.', { hint })
     await rename(beside, file)
     return accept({ file: name, ...got })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    return refuse('app.server.unreachable', `the content did not arrive completely: ${why}`, { hint })
+    return refuse('app.server.unreachable', `The download did not complete: ${why}`, { hint })
   } finally {
     await rm(beside, { force: true })
   }

@@ -56,7 +56,7 @@ export function openClient(terminal: Terminal, { credential }: { credential?: 'n
       try {
         return accept((await response.value.json()) as Answer)
       } catch (error) {
-        // The answer was cut off, or another program answers there.
+        // The answer was cut off, or it is not a Concord server.
         return unreachable(address, error)
       }
     },
@@ -66,7 +66,7 @@ export function openClient(terminal: Terminal, { credential }: { credential?: 'n
       const refusal = versionRefusal(response.value) ?? (await problemOf(response.value))
       if (refusal) return refusal
       const { body } = response.value
-      return body ? accept(body) : refuse('app.server.unreachable', `${address} sent an empty answer`)
+      return body ? accept(body) : refuse('app.server.unreachable', `${address} sent an empty answer.`)
     },
   })
 }
@@ -76,7 +76,7 @@ function findKey(config: Config, address: string): Decision<string> {
   const file = join(config.home, 'admin.key')
   // The key of this folder belongs to the server of this folder. It is never sent to another machine.
   if (!isLoopback(address)) {
-    return refuse('cli.key.missing', `no API key for ${address}`, {
+    return refuse('cli.key.missing', `There is no API key for ${address}.`, {
       path: 'CONCORD_KEY',
       hint: 'Set CONCORD_KEY to a key of that server.',
     })
@@ -84,7 +84,7 @@ function findKey(config: Config, address: string): Decision<string> {
   try {
     return accept(readFileSync(file, 'utf8').trim())
   } catch {
-    return refuse('cli.key.missing', `no API key: CONCORD_KEY is not set and ${file} cannot be read`, {
+    return refuse('cli.key.missing', `There is no API key: CONCORD_KEY is not set and ${file} cannot be read.`, {
       path: 'CONCORD_KEY',
       hint: 'Run the command in the folder where `concord up` runs, or set CONCORD_HOME to its data folder, or set CONCORD_KEY.',
     })
@@ -97,7 +97,7 @@ function isLoopback(address: string): boolean {
 
 function unreachable(address: string, error: unknown): Refusal {
   const cause = error instanceof Error ? ((error.cause as Error | undefined)?.message ?? error.message) : String(error)
-  return refuse('app.server.unreachable', `no Concord server answers at ${address} (${cause})`, {
+  return refuse('app.server.unreachable', `No Concord server answers at ${address} (${cause}).`, {
     path: 'CONCORD_URL',
     hint: 'Start one with `concord up`, or set CONCORD_URL.',
   })
@@ -108,7 +108,7 @@ function versionRefusal(response: Response): Refusal | undefined {
   const server = response.headers.get('x-concord-version')
   const line = (text: string) => text.split('.').slice(0, 2).join('.')
   if (server === null || line(server) === line(version)) return undefined
-  return refuse('app.server.version', `the server is ${server}, this command line is ${version}`, {
+  return refuse('app.server.version', `The server has version ${server}, this command line has version ${version}.`, {
     hint: 'Use the command line of the server’s version.',
     facts: { server, client: version },
   })
@@ -118,7 +118,7 @@ async function problemOf(response: Response): Promise<Refusal | undefined> {
   if (response.ok) return undefined
   const problem = (await response.json().catch(() => ({}))) as Problem
   const code = problem.code !== undefined && isRefusalCode(problem.code) ? problem.code : 'app.server.unreachable'
-  return refuse(code, problem.detail ?? `the server answered ${response.status}`, {
+  return refuse(code, problem.detail ?? `The server answered ${response.status}.`, {
     ...(problem.path === undefined ? {} : { path: problem.path }),
     ...(problem.hint === undefined ? {} : { hint: problem.hint }),
     ...(problem.facts === undefined ? {} : { facts: problem.facts }),
@@ -140,7 +140,7 @@ export async function askServer<Answer>(
   return answer.ok ? answer : withHint(answer, at)
 }
 
-/** The path of one thing. A mistyped id is refused here, without a server. */
+/** Returns the path of one resource. Refuses a mistyped id without asking the server. */
 export function pathOf(kind: ServerKind, id: string, verb = ''): Decision<string> {
   const decoded = decodeId(kind, id)
   const home = homes[kind]
@@ -149,7 +149,7 @@ export function pathOf(kind: ServerKind, id: string, verb = ''): Decision<string
     (each) => each !== kind && id.startsWith(`${idPrefixes[each]}_`),
   )
   const mixedUp = other ? `This is the id of ${homes[other].one}. ` : ''
-  return { ...decoded, reason: `${quote(id)} is not the id of ${home.one}`, path: '<id>', hint: mixedUp + home.list }
+  return { ...decoded, reason: `${quote(id)} is not the id of ${home.one}.`, path: '<id>', hint: mixedUp + home.list }
 }
 
 export function queryOf(fields: Readonly<Record<string, string | number | null | undefined>>): string {
@@ -160,7 +160,7 @@ export function queryOf(fields: Readonly<Record<string, string | number | null |
 
 export type Page<Item> = { readonly items: readonly Item[]; readonly next_cursor?: string | null | undefined }
 
-/** 50,000 rows; the limit ends the loop if a server never returns a last page. */
+/** 50,000 rows. Ends the loop if a server never returns a last page. */
 const PAGES_MAX = 100
 
 /** Reads all pages of a list as one. */
@@ -177,7 +177,7 @@ export async function listAll<Item>(cli: Pick<Cli, 'terminal'>, path: string): P
   return accept({ ...last, items })
 }
 
-/** Optional flags as the fields of a body; missing flags are not sent. */
+/** Turns optional flags into the fields of a body. Leaves out missing flags. */
 export function fieldsOf(flags: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))
 }

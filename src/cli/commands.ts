@@ -63,7 +63,7 @@ export const commands = noun('list commands, show one, supply missing input', (c
       const input = await readJsonFlags(cli.terminal, options, dash)
       if (!input.ok) return input
       if (input.value === undefined)
-        return refuse('cli.usage', 'no fields were given', { path: '--payload', hint: `Add --payload '{…}'.` })
+        return refuse('cli.usage', 'No fields were given.', { path: '--payload', hint: `Add --payload '{…}'.` })
       return askServer<CommandView>(cli, 'POST', path, { input: input.value })
     },
     say: ({ status }, id) => `${id} ${sayStatus(status)}\n`,
@@ -93,11 +93,11 @@ export function commandVerbs(cli: Cli): Verbs {
       },
     }),
     'depend <id>': verb({
-      description: 'make a command that has not begun wait for another one',
-      required: [['--on <id>', 'the command that it waits for']],
+      description: 'make a command that has not started wait for another one',
+      required: [['--on <id>', 'the command to wait for']],
       options: [
-        ['--status <status>', 'the status which that command must reach; default succeeded'],
-        ['--no-propagate', 'fail when that status cannot be reached, instead of being cancelled'],
+        ['--status <status>', 'the status that the other command must reach (default: succeeded)'],
+        ['--no-propagate', 'fail instead of being cancelled if that status cannot be reached'],
       ],
       examples: [`concord depend ${ID} --on cmd_0197f3b2c4d57a8e9b0c1d2e3f405171`],
       ask: (id: string, { on, status, propagate }: { on: string; status?: string; propagate: boolean }) => {

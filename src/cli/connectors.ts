@@ -28,7 +28,7 @@ export const connectors = noun('list connectors, show one, list its calls', (cli
       description: 'list the connectors of this installation',
       examples: ['concord connectors list'],
       at: () => '/connectors',
-      none: () => 'There are none: defineProject({ connectors: [ … ] }) adds them.',
+      none: () => 'There are none. Add them with defineProject({ connectors: [ … ] }).',
       columns: {
         connector: ({ connector_id, is_open }) => (is_open ? connector_id : `${connector_id} (resting)`),
         type: ({ connector_type }) => connector_type,
@@ -43,8 +43,11 @@ export const connectors = noun('list connectors, show one, list its calls', (cli
       ask: (id: string) => askServer<DetailView>(cli, 'GET', at(id)),
       say: formatConnector,
     }),
-    'definitions <id>': definitions('definitions', 'show the definitions a provider published, and which are approved'),
-    'check <id>': definitions('check', 'ask a provider for its current definitions; calls none of its operations'),
+    'definitions <id>': definitions(
+      'definitions',
+      'show the published definitions of a provider, and which are approved',
+    ),
+    'check <id>': definitions('check', 'read the current definitions from a provider; calls no operation'),
     'approve <id> <operation> <hash>': verb({
       description: 'approve the definition of an operation as it was shown',
       examples: ['concord connectors approve tickets open_ticket sha256:9f86d081…'],
@@ -59,7 +62,7 @@ export const connectors = noun('list connectors, show one, list its calls', (cli
       options: [...paging, ['--status <status>', 'only started, succeeded or failed calls']],
       examples: ['concord connectors calls hotel_booking --status failed'],
       at: (id, { status, limit, cursor }) => at(id, `/invocations${queryOf({ status, limit, cursor })}`),
-      none: () => 'Nothing was called.',
+      none: () => 'There are no calls.',
       columns: {
         begun: ({ created_at }) => created_at,
         operation: ({ operation }) => operation,
@@ -73,7 +76,8 @@ export const connectors = noun('list connectors, show one, list its calls', (cli
 })
 
 function showDefinitions(terminal: Terminal, id: string, items: readonly DefinitionView[]): void {
-  if (items.length === 0) terminal.err('No definitions yet: `concord connectors check` asks the provider.\n')
+  if (items.length === 0)
+    terminal.err('There are no definitions yet. `concord connectors check` reads them from the provider.\n')
   for (const { operation, status, seen_hash, changes } of items) {
     terminal.out(`${showLine(operation)}  ${status}  ${showLine(seen_hash)}\n`)
     if (status === 'approved') continue

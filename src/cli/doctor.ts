@@ -26,7 +26,7 @@ export const doctor = (cli: Cli): Add =>
       const [first] = broken
       if (!first) return accept(undefined)
       const hint = first.next === undefined ? {} : { hint: first.next }
-      return refuse('app.unhealthy', `${counted(broken.length, 'check')} failed`, { path: first.check, ...hint })
+      return refuse('app.unhealthy', `${counted(broken.length, 'check')} failed.`, { path: first.check, ...hint })
     },
   })
 

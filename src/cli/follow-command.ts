@@ -1,4 +1,4 @@
-/** Polls a command until it comes to rest or the timeout ends, and reports every new status. */
+/** Polls a command until it ends or waits for people, or until the timeout. Reports every new status. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { kindOf } from '#refusals'
@@ -44,16 +44,16 @@ export async function followCommand(terminal: Terminal, follow: Follow): Promise
   }
 }
 
-/** The command continues without this process, so a restarting server does not end the wait. */
+/** Returns whether the refusal is temporary. A restarting server does not end the wait. */
 function isPassing(refusal: Refusal): boolean {
   const kind = kindOf(refusal.code)
   return (kind === 'unavailable' && refusal.code !== 'app.server.version') || kind === 'rate' || kind === 'timeout'
 }
 
 function waitEnded({ commandId, timeoutMs }: Follow, last: string | undefined, isStopped: boolean): Refusal {
-  const status = last === undefined ? 'the server did not answer' : `it ${sayStatus(last)}`
-  const why = isStopped ? 'you stopped waiting' : `the wait of ${timeoutMs} ms is over`
-  return refuse('cli.wait.ended', `${why}, and ${status}; the command continues`, {
+  const status = last === undefined ? 'the server did not answer' : `the command ${sayStatus(last)}`
+  const why = isStopped ? 'The wait was stopped' : `The wait ended after ${timeoutMs} ms`
+  return refuse('cli.wait.ended', `${why}, and ${status}. The command continues.`, {
     hint: `\`concord commands show ${commandId}\` shows its status; --timeout sets how long to wait.`,
     facts: { command_id: commandId, status: last ?? null },
   })

@@ -11,7 +11,7 @@ import { counted, formatTable, shortJson, type Terminal } from './terminal.ts'
 const LISTED = '`concord commands list` shows the ids of commands'
 const configOf = ({ environment, folder }: Terminal): Decision<Config> => readConfig(environment, folder)
 
-export const history = noun('the archive of old events', (cli) => {
+export const history = noun('archive old events and read the archive', (cli) => {
   const { terminal } = cli
   return {
     archive: verb({
@@ -70,7 +70,7 @@ export const history = noun('the archive of old events', (cli) => {
 /** One day at least, so that readers of the event feed have time to read them. */
 function parseDays(text: string): Decision<number> {
   if (/^[1-9]\d{0,4}$/.test(text)) return accept(Number(text))
-  return refuse('cli.usage', `--before takes a number of days from 1 to 99999, not ${quote(text)}`, {
+  return refuse('cli.usage', `--before needs a number of days from 1 to 99999, not ${quote(text)}.`, {
     path: '--before',
     hint: 'For example --before 365.',
   })
@@ -135,9 +135,9 @@ export function judgeFindings(findings: readonly ArchiveFinding[], isStopped: bo
   const bad = findings.filter(({ state }) => state === 'missing' || state === 'damaged')
   if (bad.length === 0) {
     if (!isStopped) return accept(undefined)
-    return refuse('cli.wait.ended', 'you stopped the check before its end', { hint: 'Run it again.' })
+    return refuse('cli.wait.ended', 'The check was stopped before it ended.', { hint: 'Run it again.' })
   }
-  return refuse('history.unwell', `${counted(bad.length, 'file')} of the archive cannot be trusted`, {
+  return refuse('history.unwell', `${counted(bad.length, 'file')} of the archive cannot be trusted.`, {
     path: bad[0]?.file ?? '',
     hint: 'Restore them from a backup, or set CONCORD_HISTORY_FOLDER to the folder of the archive.',
   })

@@ -43,7 +43,9 @@ async function readBody(cli: Cli, source: string): Promise<Decision<GroupBody>> 
   if (!read.ok) return read
   // The service checks every field.
   if (read.value) return accept(read.value as unknown as GroupBody)
-  return refuse('cli.usage', 'a group is read from a file, or from standard input with -')
+  return refuse('cli.usage', 'The description of the group is missing.', {
+    hint: 'Name a JSON file, or - for standard input.',
+  })
 }
 
 const columns = {

@@ -1,10 +1,11 @@
 /** `concord jobs schedule`: cron schedules of local jobs; `concord scheduler run` fires them. */
 import type { Scheduler, StoredSchedule, StoredTemplate } from '#app/scheduler'
-import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { type Decision, quote, refuse } from '#kernel/refusal'
 import { fieldsOf } from './client.ts'
 import { findTemplate } from './job-templates.ts'
-import { fileVerb, type Jobs, readId, type WorkFlags, workOf, workOptions, type OnFile } from './jobs-file.ts'
+import { fileVerb, findJobSchedule, type Jobs, type OnFile, type WorkFlags, workOf, workOptions } from './jobs-file.ts'
 import { mapAnswer, noun, parseTime, parseWhole, table } from './noun.ts'
+import { findServerSchedule } from './schedules.ts'
 import type { Cli } from './terminal.ts'
 
 type ScheduleView = ReturnType<Jobs['toScheduleView']>
@@ -23,8 +24,9 @@ export const jobSchedule = noun('schedules of local jobs (for commands of a serv
     fileVerb({
       description,
       examples: [`concord jobs schedule ${name} nightly`],
-      ask({ scheduler, jobs }: OnFile, named: string) {
-        const found = findSchedule(scheduler, jobs, named)
+      async ask(on: OnFile, named: string) {
+        const { scheduler, jobs } = on
+        const found = await find(cli, on, name, named)
         if (!found.ok) return found
         const changed = jobs.changeSchedule(scheduler, found.value.schedule_id, { enabled: name === 'enable' })
         return mapAnswer(changed, jobs.toScheduleView)
@@ -68,8 +70,9 @@ export const jobSchedule = noun('schedules of local jobs (for commands of a serv
       description: 'show the next times of a schedule, in UTC and in its zone',
       options: [['--count <count>', 'how many (default: 5)', parseWhole, 5]],
       examples: ['concord jobs schedule next nightly --count 10'],
-      ask({ scheduler, jobs }: OnFile, named: string, flags: { count: number }) {
-        const found = findSchedule(scheduler, jobs, named)
+      async ask(on: OnFile, named: string, flags: { count: number }) {
+        const { scheduler, jobs } = on
+        const found = await find(cli, on, 'show', named)
         if (!found.ok) return found
         const { cron_expression, timezone } = found.value
         const count = Math.min(Math.max(1, flags.count), 1_000)
@@ -81,13 +84,14 @@ export const jobSchedule = noun('schedules of local jobs (for commands of a serv
         return times.map((time) => `${time}  ${local.format(new Date(time))}\n`).join('')
       },
     }),
-    'enable <schedule>': toggle('enable', 'let a schedule fire again, from now on'),
-    'disable <schedule>': toggle('disable', 'stop a schedule from firing'),
+    'enable <schedule>': toggle('enable', 'enable a schedule from now on'),
+    'disable <schedule>': toggle('disable', 'disable a schedule'),
     'remove <schedule>': fileVerb({
       description: 'remove a schedule; the jobs it created stay',
       examples: ['concord jobs schedule remove nightly'],
-      ask({ scheduler, jobs }: OnFile, named: string) {
-        const found = findSchedule(scheduler, jobs, named)
+      async ask(on: OnFile, named: string) {
+        const { scheduler, jobs } = on
+        const found = await find(cli, on, 'remove', named)
         if (!found.ok) return found
         const removed = jobs.deleteSchedule(scheduler, found.value.schedule_id)
         if (removed.ok) archiveOwn(scheduler, jobs, found.value.name)
@@ -97,6 +101,14 @@ export const jobSchedule = noun('schedules of local jobs (for commands of a serv
     }),
   }
 })
+
+/** If a server has a schedule of that name, the refusal names the verb for it. */
+async function find(cli: Cli, on: OnFile, verb: string, named: string): Promise<Decision<StoredSchedule>> {
+  const found = findJobSchedule(on, named)
+  if (found.ok || !(await findServerSchedule(cli, named)).ok) return found
+  const hint = `${quote(named)} is a schedule of the server: \`concord schedules ${verb} ${named}\`.`
+  return { ...found, hint }
+}
 
 const columns = {
   schedule: ({ schedule_id }: ScheduleView) => schedule_id,
@@ -140,7 +152,7 @@ function createTemplate(
   if (!work.ok) return work
   const made = jobs.createTemplate(scheduler, { name: flags.name, ...work.value })
   if (made.ok || made.code !== 'scheduler.template.name_taken') return made
-  const reason = `there is a schedule or a template called ${quote(flags.name)}`
+  const reason = `There is already a schedule or a template called ${quote(flags.name)}.`
   return refuse('scheduler.schedule.name_taken', reason, { path: '--name' })
 }
 
@@ -149,18 +161,4 @@ function archiveOwn(scheduler: Scheduler, jobs: Jobs, name: string): void {
   const plans = jobs.readPlans(scheduler)
   const own = plans.ok ? plans.value.templates.find((each) => each.name === name) : undefined
   if (own) jobs.archiveTemplate(scheduler, own.template_id)
-}
-
-/** Finds a schedule by name or id. */
-function findSchedule(scheduler: Scheduler, jobs: Jobs, named: string): Decision<StoredSchedule> {
-  const plans = jobs.readPlans(scheduler)
-  if (!plans.ok) return plans
-  const id = readId('schedule', named)
-  const found =
-    plans.value.schedules.find(({ name }) => name === named) ??
-    plans.value.schedules.find(({ schedule_id }) => id.ok && schedule_id === id.value)
-  if (found) return accept(found)
-  return refuse('scheduler.schedule.not_found', `there is no schedule ${quote(named)}`, {
-    hint: '`concord jobs schedule list` shows the ids and names of schedules.',
-  })
 }

@@ -109,7 +109,7 @@ export function findTemplate(scheduler: Scheduler, jobs: Jobs, named: string): D
     ({ name, template_id }) => name === named || (id.ok && template_id === id.value),
   )
   if (found) return accept(found)
-  return refuse('scheduler.template.not_found', `there is no template ${quote(named)}`, {
+  return refuse('scheduler.template.not_found', `There is no template ${quote(named)}.`, {
     hint: '`concord job-templates list` shows the ids and names of templates.',
   })
 }

@@ -1,9 +1,10 @@
-/** What the verbs about local jobs share: the scheduler file, ids, and the work that flags describe. */
+/** Shared by the verbs for local jobs: the scheduler file, ids, and the work that flags describe. */
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { readConfig } from '#app/config'
-import type { JobReport, Scheduler, StoredJob, toJobView } from '#app/scheduler'
+import type { JobReport, Scheduler, StoredJob, StoredSchedule, toJobView } from '#app/scheduler'
 import { decodeId, type IdKind } from '#kernel/ids'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { parseNamed } from './json-source.ts'
 import { type Add, type Help, type Option, type Promised, type Said, verb } from './noun.ts'
 import type { VerbResult, Terminal } from './terminal.ts'
@@ -57,17 +58,19 @@ export function fileVerb<Args extends unknown[], Answer>(
     })(command, cli)
 }
 
-const WHERE: Partial<Record<IdKind, string>> = {
+const WHERE = {
   job: '`concord jobs list` shows the ids of jobs.',
   schedule: '`concord jobs schedule list` shows the ids and names of schedules.',
   job_group: '`concord job-groups list` shows the ids of groups.',
   job_template: '`concord job-templates list` shows the ids and names of templates.',
   reservation: '`concord reservations list` shows the ids of reservations.',
-}
+} satisfies Partial<Record<IdKind, string>>
 
-/** Decodes an id that was typed, then does something with it. */
+type LocalKind = keyof typeof WHERE
+
+/** Decodes an id and passes it to `work`. */
 export function withId<Answer, More>(
-  kind: IdKind,
+  kind: LocalKind,
   text: string,
   work: (id: string) => Decision<Answer> | More,
 ): Decision<Answer> | More {
@@ -75,11 +78,38 @@ export function withId<Answer, More>(
   return id.ok ? work(id.value) : id
 }
 
-export function readId(kind: IdKind, text: string): Decision<string> {
+export function readId(kind: LocalKind, text: string): Decision<string> {
   const decoded = decodeId(kind, text)
-  if (decoded.ok) return decoded
-  const hint = WHERE[kind]
-  return { ...decoded, path: '<id>', ...(hint === undefined ? {} : { hint }) }
+  return decoded.ok ? decoded : { ...decoded, path: '<id>', hint: WHERE[kind] }
+}
+
+/** Finds a schedule of local jobs by name or id. */
+export function findJobSchedule({ scheduler, jobs }: OnFile, named: string): Decision<StoredSchedule> {
+  const plans = jobs.readPlans(scheduler)
+  if (!plans.ok) return plans
+  const id = decodeId('schedule', named)
+  const found =
+    plans.value.schedules.find(({ name }) => name === named) ??
+    plans.value.schedules.find(({ schedule_id }) => id.ok && schedule_id === id.value)
+  if (found) return accept(found)
+  return refuse('scheduler.schedule.not_found', `There is no schedule ${quote(named)} of local jobs.`, {
+    path: '<schedule>',
+    hint: WHERE.schedule,
+  })
+}
+
+/** Whether the scheduler file of this folder has such a schedule. False without a file, or with one that cannot be opened. */
+export async function hasJobSchedule(terminal: Terminal, named: string): Promise<boolean> {
+  const file = jobsFile(terminal, undefined)
+  if (!file.ok || !existsSync(file.value)) return false
+  const jobs = await import('#app/scheduler')
+  const opened = jobs.openJobs({ file: file.value, role: 'guest' })
+  if (!opened.ok) return false
+  try {
+    return findJobSchedule({ scheduler: opened.value, jobs }, named).ok
+  } finally {
+    opened.value.close()
+  }
 }
 
 /** Each job with its run. */
@@ -99,7 +129,7 @@ export function reportsOf(
 
 const WORK_CHARS_MAX = 60
 
-/** The command of a job, or its params, in a few words. */
+/** Returns the command of a job, or its params, as a short text. */
 export function workText({ params }: Pick<JobView, 'params'>): string {
   const { command, args } = params as { command?: unknown; args?: unknown }
   const words = typeof command === 'string' ? [command, ...(Array.isArray(args) ? args : [])] : undefined
@@ -110,7 +140,7 @@ export function workText({ params }: Pick<JobView, 'params'>): string {
 export type WorkFlags = { readonly type?: string; readonly params?: string; readonly timeout?: number }
 export type WorkBody = { readonly job_type: string; readonly params: Record<string, unknown> }
 
-/** Words of a command make a job of type `command` in the current folder; otherwise `--type` and `--params` describe it. */
+/** The words of a command become a job of the type `command` in the current folder. Without them, `--type` and `--params` describe the job. */
 export function workOf(
   terminal: Terminal,
   words: readonly string[],
@@ -120,7 +150,7 @@ export function workOf(
   if (!given.ok) return given
   const [command, ...args] = words
   if (command === undefined && type === undefined && params === undefined) {
-    return refuse('cli.usage', 'no work is given', {
+    return refuse('cli.usage', 'The job has no work.', {
       hint: 'Name a command, like `concord jobs add -- node report.mjs`, or a --type with its --params, or a --template.',
     })
   }

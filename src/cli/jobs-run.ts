@@ -1,4 +1,4 @@
-/** `concord jobs run-direct` and `concord jobs logs`: runs one job at once, and prints what a job wrote. */
+/** `concord jobs run-direct` and `concord jobs logs`: runs one job ahead of the queue, and prints the output of a job. */
 import process from 'node:process'
 import type { JobReport, Scheduler } from '#app/scheduler'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
@@ -39,8 +39,7 @@ export const logs = (cli: Cli): Add =>
 
 export const directVerb = (cli: Cli): Add =>
   action({
-    description:
-      'run one job now, before the queue (a running scheduler runs it); prints its output, exits 0 if it completed',
+    description: 'run one job ahead of the queue, print its output and exit 0 if it completed',
     options: [
       fileOption,
       ...workOptions,
@@ -110,7 +109,7 @@ async function runHere(
       timeoutMs: leftMs,
       stop,
       onStart: (job) => jobs.killAtExit(job.killNow),
-      alert: ({ runId }) => err(`the outcome of ${runId} could not be written\n`),
+      alert: ({ runId }) => err(`The outcome of ${runId} could not be written.\n`),
     })
     await showOutput(cli, jobs, scheduler, done, isQuiet)
     return done
@@ -153,9 +152,9 @@ async function askOwner(
 }
 
 function judge({ job, run }: JobReport): VerbResult {
-  if (job.status === 'CANCELLED') return refuse('scheduler.job.failed', 'the job was cancelled before it started')
+  if (job.status === 'CANCELLED') return refuse('scheduler.job.failed', 'The job was cancelled before it started.')
   if (run?.status !== 'FAILED') return accept(undefined)
-  return refuse('scheduler.job.failed', run.error ?? 'the job failed', {
+  return refuse('scheduler.job.failed', run.error ?? 'The job failed.', {
     hint: '`concord jobs logs` shows what it printed.',
     facts: { exitCode: run.exit_code },
   })

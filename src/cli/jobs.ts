@@ -137,10 +137,10 @@ const columns = {
 function listWanted(scheduler: Scheduler, jobs: Jobs, flags: ListFlags): Decision<readonly JobReport[]> {
   const state = jobs.jobFilters.find((each) => each === flags.state)
   if (flags.all === true && flags.state !== undefined) {
-    return refuse('cli.usage', '--all and --state exclude each other', { path: '--state', hint: 'Leave one out.' })
+    return refuse('cli.usage', '--all and --state cannot be combined.', { path: '--state', hint: 'Leave one out.' })
   }
   if (flags.state !== undefined && state === undefined) {
-    return refuse('cli.usage', `there is no state ${quote(flags.state)}`, {
+    return refuse('cli.usage', `There is no state ${quote(flags.state)}.`, {
       path: '--state',
       hint: `Use ${jobs.jobFilters.join(', ')}.`,
       ...didYouMean(flags.state, jobs.jobFilters),
@@ -188,7 +188,7 @@ function move(scheduler: Scheduler, jobs: Jobs, jobId: string, flags: MoveFlags)
   const { front, back, before, after, priority } = flags
   const ways = [front, back, before, after, priority].filter((way) => way !== undefined)
   if (ways.length !== 1) {
-    return refuse('cli.usage', 'a job moves in one way at a time', {
+    return refuse('cli.usage', 'A job can be moved in only one way at a time.', {
       hint: 'Give one of --front, --back, --before, --after and --priority.',
     })
   }

@@ -19,12 +19,15 @@ export async function readJsonFlags(
   dash: string | undefined,
 ): Promise<Decision<JsonObject | undefined>> {
   if (dash !== undefined && dash !== '-') {
-    return refuse('cli.usage', `${quote(dash)} is one word too many`, {
-      hint: 'Put JSON behind --payload (in single quotes), the name of a file behind --file, or - for standard input.',
+    return refuse('cli.usage', `The argument ${quote(dash)} is not expected here.`, {
+      hint: 'Give JSON with --payload (in single quotes), the name of a file with --file, or - for standard input.',
     })
   }
   if ([payload, file, dash].filter((given) => given !== undefined).length > 1) {
-    return refuse('cli.usage', '--payload, --file and - say the same thing: give one of them', { path: '--payload' })
+    return refuse('cli.usage', '--payload, --file and - cannot be combined.', {
+      path: '--payload',
+      hint: 'Give one of them.',
+    })
   }
   if (payload !== undefined) return parseNamed('--payload', payload)
   if (file === undefined && dash === undefined) return accept(undefined)
@@ -84,7 +87,8 @@ async function collect(
     }
     return accept(Buffer.concat(chunks))
   } catch (error) {
-    if (stop.aborted) return refuse('cli.wait.ended', `stopped before ${shown(name)} ended`, { path: name })
+    if (stop.aborted)
+      return refuse('cli.wait.ended', `The program was stopped before ${shown(name)} ended.`, { path: name })
     return refuseUnreadable(name, (error as NodeJS.ErrnoException).code ?? String(error))
   }
 }
@@ -94,12 +98,12 @@ function decodeText(name: string, bytes: Uint8Array): Decision<string> {
     // The decoder removes the byte order mark that editors on Windows write.
     return accept(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch {
-    return refuse('invalid_unicode', `${shown(name)} is not text in UTF-8`, { path: name, hint: 'Save it as UTF-8.' })
+    return refuse('invalid_unicode', `${shown(name)} is not text in UTF-8.`, { path: name, hint: 'Save it as UTF-8.' })
   }
 }
 
 function refuseLarge(name: string): Refusal {
-  return refuse('body_too_large', `${shown(name)} is larger than 1 MiB`, {
+  return refuse('body_too_large', `${shown(name)} is larger than 1 MiB.`, {
     path: name,
     hint: 'Send a reference to large data, not the data.',
     facts: { limitBytes: defaultJsonLimits.bytesMax },
@@ -107,20 +111,20 @@ function refuseLarge(name: string): Refusal {
 }
 
 const whyNot: Readonly<Record<string, string>> = {
-  ENOENT: 'is not there',
+  ENOENT: 'does not exist',
   EISDIR: 'is a folder',
   ENOTDIR: 'is not inside a folder',
 }
 
-/** Exit 77 for what this user may not read, 65 for what is not a file that can be read. */
+/** A file without read permission exits 77. A file that does not exist or is a folder exits 65. */
 export function refuseUnreadable(name: string, errno: string): Refusal {
   if (errno === 'EACCES' || errno === 'EPERM') {
-    return refuse('cli.file.unreadable', `you may not read ${shown(name)}`, {
+    return refuse('cli.file.unreadable', `You may not read ${shown(name)}.`, {
       path: name,
-      hint: 'Change who may read it, or pipe it in: sudo cat <file> | concord … -',
+      hint: 'Change its permissions, or pipe it in: sudo cat <file> | concord … -',
     })
   }
-  return refuse('cli.file.invalid', `${shown(name)} ${whyNot[errno] ?? `cannot be read (${errno})`}`, {
+  return refuse('cli.file.invalid', `${shown(name)} ${whyNot[errno] ?? `cannot be read (${errno})`}.`, {
     path: name,
     hint: 'Give the name of a file with one JSON object, or - for standard input.',
   })

@@ -20,10 +20,14 @@ export const keys = noun('create, list and revoke API keys', (cli) => ({
       const body = fieldsOf({ name, role, workspace_id: workspace, expires_at: expires })
       return askServer<ViewOf<typeof createdApiKeyView>>(cli, 'POST', '/keys', body)
     },
-    say: ({ key, role, name }) => [`${key}\n`, `${role} key "${name}" created. It is shown only now: keep it safe.\n`],
+    say: ({ key, role, name }) => [
+      `${key}\n`,
+      `Created the ${role} key "${name}". It is not shown again: keep it safe.\n`,
+    ],
   }),
   list: listVerb<KeyView, []>({
-    description: 'list the keys of the organisation, never their secrets',
+    description: 'list the keys of the organisation, without their secrets',
+    examples: ['concord keys list'],
     at: () => '/keys?limit=500',
     none: () => 'There are none.',
     columns: {
@@ -36,11 +40,11 @@ export const keys = noun('create, list and revoke API keys', (cli) => ({
     },
   }),
   'revoke <id>': verb({
-    description: 'revoke a key at once',
+    description: 'revoke a key immediately',
     options: [yesOption],
     examples: ['concord keys revoke key_0190… --yes'],
     async ask(id: string, flags: { yes?: boolean }) {
-      const missing = confirm(flags, `revoking ${id} cannot be undone`)
+      const missing = confirm(flags, `Revoking ${id} cannot be undone.`)
       if (missing) return missing
       const revoked = await askServer<KeyView>(cli, 'DELETE', `/keys/${encodeURIComponent(id)}`)
       return revoked.ok ? { ok: true, value: { key_id: id, revoked: true } } : revoked

@@ -6,17 +6,17 @@ import type { Terminal } from './terminal.ts'
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 if (major < 24 || (major === 24 && minor < 12)) {
   process.stderr.write(
-    `error concord needs Node 24.12 or later; this is ${process.versions.node}\n  next   install Node 24, or run through npm in a checkout, which brings it along\n`,
+    `error Concord needs Node 24.12 or later. This is ${process.versions.node}.\n  next   Install Node 24, or run it through npm in a checkout, which includes Node.\n`,
   )
   process.exit(78)
 }
-// Loaded only now: an older Node would stop at the first built-in module that it lacks.
+// Loaded after the check, because an older Node fails at the first built-in module that it lacks.
 const { runProgram } = await import('./program.ts')
 
 const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
-    // The second signal exits at once; the next start recovers what was running.
+    // The second signal exits immediately. The next start recovers the running work.
     if (stop.signal.aborted) process.exit(signal === 'SIGINT' ? 130 : 143)
     stop.abort(signal)
   })

@@ -79,7 +79,7 @@ export const memory = noun('search memories, propose new ones, forget', (cli) =>
         if (!content.ok) return content
         const confidence = sure === undefined ? undefined : Number(sure)
         if (confidence !== undefined && !(confidence >= 0 && confidence <= 1))
-          return refuse('cli.usage', 'the confidence is a number from 0 to 1', { path: '--confidence' })
+          return refuse('cli.usage', '--confidence must be a number from 0 to 1.', { path: '--confidence' })
         const { subject, scope, supersedes } = flags
         const body = { subject, scope, memory_type: type, content: content.value, fact_key: key, confidence }
         return askServer<CandidateView>(cli, 'POST', '/memory', fieldsOf({ ...body, expires_at: expires, supersedes }))

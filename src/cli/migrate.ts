@@ -16,10 +16,15 @@ export const migrateNoun = noun('migrate the database schema up or down', (cli) 
   }
   return {
     status: action({
-      description: 'list the migrations and which are applied',
+      description: 'list the applied and the pending migrations',
+      examples: ['concord migrate status'],
       run: () => run({ go: 'nowhere' }),
     }),
-    up: action({ description: 'apply pending migrations', run: () => run({ go: 'up' }) }),
+    up: action({
+      description: 'apply the pending migrations',
+      examples: ['concord migrate up'],
+      run: () => run({ go: 'up' }),
+    }),
     down: action({
       description: 'revert migrations, newest first; the data in their tables is lost',
       required: [['--to <number>', 'the migration that stays the newest; 0 reverts all']],
@@ -27,12 +32,12 @@ export const migrateNoun = noun('migrate the database schema up or down', (cli) 
       examples: ['concord migrate down --to 6 --yes'],
       async run({ to, ...flags }: { to: string; yes?: boolean }) {
         if (!/^\d{1,4}$/.test(to))
-          return refuse('cli.usage', `--to takes the number of a migration, not ${to.slice(0, 64)}`, {
+          return refuse('cli.usage', `--to needs the number of a migration, not ${to.slice(0, 64)}.`, {
             path: '--to',
             hint: '`concord migrate status` lists them.',
           })
         return (
-          confirm(flags, 'reverting a migration deletes the data in its tables') ?? run({ go: 'down', to: Number(to) })
+          confirm(flags, 'Reverting a migration deletes the data in its tables.') ?? run({ go: 'down', to: Number(to) })
         )
       },
     }),

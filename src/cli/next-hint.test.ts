@@ -30,7 +30,7 @@ test('a mistyped id of memory names the list that has it', () => {
   for (const [kind, verb] of [
     ['memory', 'concord memory search'],
     ['memory_consent', 'concord memory consent list'],
-    ['memory_erasure', 'request to forget'],
+    ['memory_erasure', 'concord memory forget'],
   ] as const) {
     const path = pathOf(kind, 'foo')
     assert.ok(!path.ok && path.hint?.includes(verb))

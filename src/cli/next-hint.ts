@@ -1,11 +1,11 @@
-/** Turns the server's hints into the words of the command line: routes become verbs, and some codes get a flag to add. */
+/** Rewrites the hints of the server for the command line: routes become verbs, and some codes get the flag to add. */
 import type { IdKind } from '#kernel/ids'
 import type { Refusal, RefusalCode } from '#kernel/refusal'
 import { hintOf } from '#refusals'
 
 type Home = { readonly at: string; readonly one: string; readonly list: string }
 
-/** Where each kind of thing lives on the server, and the verb that lists it. */
+/** The route of each kind of resource, and the verb that lists it. */
 export const homes = {
   command: { at: '/commands', one: 'a command', list: '`concord commands list` shows the ids of commands.' },
   approval: { at: '/approvals', one: 'an approval', list: '`concord inbox --all` shows the ids of approvals.' },
@@ -29,7 +29,7 @@ export const homes = {
   memory_erasure: {
     at: '/memory/erasures',
     one: 'a memory erasure',
-    list: 'The request to forget printed it.',
+    list: '`concord memory forget --yes` printed the id.',
   },
   connector_invocation: {
     at: '/notifications',
@@ -62,13 +62,13 @@ const verbs: readonly (readonly [route: string, verb: string])[] = [
 
 const MOVES = '`concord commands show <id>` shows what can happen now and who can do it.'
 const INBOX = '`concord inbox` lists what waits for you.'
-const USAGE = '`--help` after the command shows what it takes.'
+const USAGE = 'Add --help to see the arguments and options.'
 
-/** What only the command line can say: a flag, a setting, or a verb that the server's hint does not name. */
+/** Hints that name a flag, a setting or a verb, which the server does not know. */
 const own: Partial<Record<RefusalCode, string>> = {
   'idempotency.key.required': 'Add --key <text>; the same text again is the same request.',
   'idempotency.field.missing': '`concord task-types` lists the tasks and their payloads.',
-  key_in_progress: 'The first request with this --key is being written. Try again in a second.',
+  key_in_progress: 'The first request with this --key is still being written. Try again in a second.',
   key_reused: 'Use another --key, or send what the first request sent.',
   'commands.command.not_waiting': MOVES,
   'commands.command.not_failed': MOVES,
@@ -83,12 +83,13 @@ const own: Partial<Record<RefusalCode, string>> = {
   'approvals.vote.repeated': INBOX,
   decision_value: INBOX,
   'approvals.approver.not_asked': '`concord inbox --all` shows who was asked.',
-  self_approval: 'Another person who was asked decides, with their own key; `concord inbox --all` shows who.',
+  self_approval: 'Another eligible person decides with their own key. `concord inbox --all` shows who.',
   agents_cannot_decide: 'Use the key of a person.',
   'approvals.reason.missing': 'Add --reason "<why>".',
   'approvals.edits.not_allowed': 'Leave --edits out, or use `concord deny <id> --ask-changes --reason "<which>"`.',
   cursor_archived:
-    'Add --skip-archived to read what is left; `concord history show <id>` shows the history of a command from the archive.',
+    'Add --skip-archived to read the remaining events. `concord history show <id>` shows the history of a command from the archive.',
+  'memory.erasure.not_found': '`concord memory forget --yes` printed the id.',
   'identity.user.external_id_taken':
     '`concord people list` shows who is already here; --again creates a new invitation for them.',
   'identity.org_role.not_found': 'Add --create to create the role, or use one that `concord people list` shows.',
@@ -102,7 +103,7 @@ const own: Partial<Record<RefusalCode, string>> = {
     '`concord keys create --role <role>` creates a key with that role; run it with such a key.',
 }
 
-/** Keeps what the server says about this case and adds the next step of the command line. `path` is the route that was asked. */
+/** Keeps the specific hint of the server and adds the next step for the command line. `path` is the requested route. */
 export function withHint(refusal: Refusal, path: string): Refusal {
   const { code, hint } = refusal
   const home = Object.values(homes).find(({ at }) => path.startsWith(at))
@@ -117,7 +118,7 @@ export function withHint(refusal: Refusal, path: string): Refusal {
   return said.length === 0 ? refusal : { ...refusal, hint: said.join(' ') }
 }
 
-/** Undefined where a hint is about HTTP and no verb does the same. */
+/** Returns undefined for a hint about HTTP that has no matching verb. */
 function translate(hint: string): string | undefined {
   let text = hint.replace(/^Send /, 'Give ')
   for (const [route, verb] of verbs) text = text.replaceAll(`\`${route}\``, route).replaceAll(route, `\`${verb}\``)

@@ -20,7 +20,7 @@ describe('notifications', () => {
       { 'GET /notifications?limit=50': { items: [message, read], next_cursor: 'c1' } },
       ['notifications', 'list'],
     )
-    assert.deepEqual([code, err], [0, 'there are more: add --cursor c1\n'])
+    assert.deepEqual([code, err], [0, 'There are more: add --cursor c1\n'])
     assert.equal(
       out,
       `The report is there  ${ID}\n  Revenue of May.\n  sent 2026-05-31T09:00:00.000Z, unread, by ${COMMAND_ID}\n\n` +

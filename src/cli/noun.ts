@@ -7,11 +7,11 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, type Page } from './client.ts'
 import { type Cli, formatTable, type VerbResult } from './terminal.ts'
 
-/** Fills in a command that already has its name. */
+/** Adds the description, options and action to a command that has its name. */
 export type Add = (command: Command, cli: Cli) => void
 export type Verbs = Readonly<Record<string, Add>>
 
-/** What a view of a room's contract holds, by its schema: `ViewOf<typeof commandView>`. */
+/** The type of a view in a room's contract: `ViewOf<typeof commandView>`. */
 export type ViewOf<Schema extends { readonly _zod: { readonly output: unknown } }> = Schema['_zod']['output']
 
 export type Option = readonly [flags: string, description: string, ...more: readonly unknown[]]
@@ -71,7 +71,7 @@ export function verb<Args extends unknown[], Answer>(
     })(command, cli)
 }
 
-/** The columns of a table: title to cell. Cells are foreign text and shown on one line. */
+/** The columns of a table by title. Cells are untrusted text and shown on one line. */
 export type TableColumns<Row> = Readonly<Record<string, (row: Row) => string | null | undefined>>
 
 export function table<Row>(columns: TableColumns<Row>, rows: readonly Row[]): string {
@@ -81,11 +81,11 @@ export function table<Row>(columns: TableColumns<Row>, rows: readonly Row[]): st
   )
 }
 
-/** A verb that lists what a path of the server holds: as a table of `columns`, or one text for `each`. */
+/** A verb that lists the resources at a path of the server: as a table of `columns`, or as one text for `each`. */
 export function listVerb<Row, Args extends unknown[]>(
   help: Help & {
     at(...args: Args): Promised<string | Decision<string>>
-    /** Said where there is nothing. */
+    /** Printed for an empty list. */
     none(...args: Args): string
     readonly columns?: TableColumns<Row>
     each?(row: Row): string
@@ -103,9 +103,9 @@ export function listVerb<Row, Args extends unknown[]>(
     })(command, cli)
 }
 
-/** Says how to get the next page. */
+/** Returns the line that explains how to get the next page. */
 export function moreOf({ next_cursor }: Page<unknown>): string {
-  return next_cursor ? `there are more: add --cursor ${showLine(next_cursor)}\n` : ''
+  return next_cursor ? `There are more: add --cursor ${showLine(next_cursor)}\n` : ''
 }
 
 /** Prints the document after `--json`; calls `say` otherwise. */
@@ -139,7 +139,7 @@ export const limitOption: Option = ['--limit <number>', 'maximum number of resul
 export const paging: readonly Option[] = [limitOption, ['--cursor <cursor>', 'continue after a page: its next_cursor']]
 export type PageFlags = { readonly limit: number; readonly cursor?: string }
 
-/** Adds `--yes`; `confirm` refuses without it. */
+/** `confirm` refuses without this option. */
 export const yesOption: Option = ['--yes', 'do not ask for confirmation']
 export function confirm(flags: { readonly yes?: boolean }, consequence: string): Refusal | undefined {
   return flags.yes === true ? undefined : refuse('cli.confirmation_missing', consequence, { hint: 'Add --yes.' })
@@ -152,18 +152,18 @@ function parseLimit(text: string): number {
 }
 
 export function parseWhole(text: string): number {
-  if (!/^-?\d{1,9}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
+  if (!/^-?\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.')
   return Number(text)
 }
 
-/** A duration that a timer can wait. */
+/** Parses a duration that fits a timer. */
 export function parseTime(text: string): number {
   const ms = parseKeep(text)
-  if (ms > MAX_TIMER_MS) throw new InvalidArgumentError('the maximum is 24d')
+  if (ms > MAX_TIMER_MS) throw new InvalidArgumentError('The maximum is 24d.')
   return ms
 }
 
-/** A duration of any length. */
+/** Parses a duration of any length. */
 export function parseKeep(text: string): number {
   const duration = parseDuration(text)
   if (!duration.ok) throw new InvalidArgumentError(duration.reason)

@@ -90,7 +90,7 @@ describe('people', () => {
     const found = await runAgainst(pages(bo), ['people', 'role', 'b@x.io', 'admin'])
     assert.equal(found.heard.at(-1)?.line, `POST /people/${bo.user_id}/role`)
     const twice = await runAgainst(pages({ ...bo, email: ada.email }), ['people', 'role', 'ada@example.com', 'admin'])
-    assert.match(twice.err, /more than one/)
+    assert.match(twice.err, /More than one person/)
     const listed = await runAgainst(pages(bo), ['people', 'list', '--json'])
     assert.deepEqual(JSON.parse(listed.out), { items: [ada, bo], next_cursor: null })
   })

@@ -19,10 +19,10 @@ export const people = noun('invite people, change their roles, deactivate them',
   const sayInvited = ({ external_id, invitation, invitation_expires_at: until, user_id }: InvitedView): Said => {
     const name = showLine(external_id)
     if (invitation === null) return [`${user_id}\n`, `${name} signs in at the identity provider.\n`]
-    const note = `Give it to ${name}, who runs \`concord people redeem\`. It works once, until ${until}.\n`
+    const note = `Send it to ${name}, who redeems it with \`concord people redeem\`. It works once, until ${until}.\n`
     return [`${invitation}\n`, note]
   }
-  /** Does one thing to one person. */
+  /** Sends one action for one person. */
   const act = async <Answer>(who: string, verb: string, body?: unknown, method: 'POST' | 'DELETE' = 'POST') => {
     const id = await findPerson(cli, who)
     return id.ok ? askServer<Answer>(cli, method, `/people/${id.value}/${verb}`, body) : id
@@ -30,6 +30,7 @@ export const people = noun('invite people, change their roles, deactivate them',
   return {
     list: verb({
       description: 'list the people of the organisation',
+      examples: ['concord people list'],
       ask: () => listPeople(cli),
       say: ({ items }) => table(columns, items),
     }),
@@ -49,13 +50,16 @@ export const people = noun('invite people, change their roles, deactivate them',
       say: sayInvited,
     }),
     'redeem <invitation>': verb({
-      description: 'exchange your invitation, once, for your key',
+      description: 'redeem your invitation, once, for your key',
       examples: ['concord people redeem ck_9f3b2c4d57a8_…'],
       async ask(invitation: string) {
         const client = openClient(terminal, { credential: 'none' })
         return client.ok ? client.value.call<{ key: string }>('POST', '/invitations/redeem', { invitation }) : client
       },
-      say: ({ key }) => [`${key}\n`, 'Your key. It is shown only now: keep it safe, for example as CONCORD_KEY.\n'],
+      say: ({ key }) => [
+        `${key}\n`,
+        'This is your key. It is not shown again: keep it safe, for example as CONCORD_KEY.\n',
+      ],
     }),
     'role <who> <role>': verb({
       description: 'change the role of a person: reader, writer or admin',
@@ -64,7 +68,7 @@ export const people = noun('invite people, change their roles, deactivate them',
       say: sayPerson,
     }),
     'grant <who> <org-role>': verb({
-      description: 'give a person an org role',
+      description: 'grant an org role to a person',
       options: [['--create', 'create the role first if it does not exist']],
       examples: ['concord people grant ada data-owner --create'],
       async ask(who: string, orgRole: string, { create }: { create?: boolean }) {
@@ -77,7 +81,7 @@ export const people = noun('invite people, change their roles, deactivate them',
       say: sayChanged,
     }),
     'revoke <who> <org-role>': verb({
-      description: 'take an org role from a person',
+      description: 'revoke an org role from a person',
       examples: ['concord people revoke ada data-owner'],
       ask: (who: string, orgRole: string) =>
         act<Changed>(who, `org-roles/${encodeURIComponent(orgRole)}`, undefined, 'DELETE'),
@@ -85,19 +89,19 @@ export const people = noun('invite people, change their roles, deactivate them',
     }),
     ...membership(cli, sayChanged),
     'deactivate <who>': verb({
-      description: 'revoke every credential of a person who leaves; their decisions keep their name',
+      description: 'deactivate a person and revoke all their credentials; their decisions stay on record',
       options: [['--reason <text>', 'the reason, for the record'], yesOption],
       examples: ['concord people deactivate ada --reason "left the company" --yes'],
       ask(who: string, { reason, ...flags }: { reason?: string; yes?: boolean }) {
         return (
-          confirm(flags, `every key of ${who} would be revoked`) ??
+          confirm(flags, `This revokes every key of ${who}.`) ??
           act<PersonView>(who, 'deactivate', fieldsOf({ reason }))
         )
       },
       say: sayPerson,
     }),
     'reactivate <who>': verb({
-      description: 'reactivate a person, with a new invitation',
+      description: 'reactivate a person with a new invitation',
       examples: ['concord people reactivate ada'],
       ask: (who: string) => act<InvitedView>(who, 'reactivate', {}),
       say: sayInvited,
@@ -121,8 +125,8 @@ function membership(cli: Cli, say: (answer: Changed) => string): Verbs {
       say,
     })
   return {
-    'join <who> <workspace-id>': member('join', 'give a person access to a workspace'),
-    'leave <who> <workspace-id>': member('leave', 'remove the access of a person to a workspace'),
+    'join <who> <workspace-id>': member('join', 'add a person to a workspace'),
+    'leave <who> <workspace-id>': member('leave', 'remove a person from a workspace'),
   }
 }
 
@@ -139,8 +143,8 @@ async function findPerson(cli: Cli, who: string): Promise<Decision<string>> {
   )
   const [only] = found
   if (only && found.length === 1) return accept(only.user_id)
-  const reason = `${found.length === 0 ? 'nobody' : 'more than one person'} is called ${quote(who)}`
-  return refuse('identity.user.not_found', reason, { path: '<who>', hint: '`concord people list` shows everyone.' })
+  const reason = `${found.length === 0 ? 'No person' : 'More than one person'} is called ${quote(who)}.`
+  return refuse('identity.user.not_found', reason, { path: '<who>', hint: '`concord people list` lists all people.' })
 }
 
 const columns = {

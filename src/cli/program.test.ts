@@ -41,13 +41,13 @@ describe('usage', () => {
     [['keys', 'create', '--name', 'x', '--roel', 'y'], /Did you mean --role/],
     [
       ['keys', 'create', '--nmae', 'x'],
-      /unknown option '--nmae'\n {2}next {3}Did you mean --name\? `concord keys create --help`/,
+      /Unknown option '--nmae'\.\n {2}next {3}Did you mean --name\? `concord keys create --help`/,
     ],
-    [['keys', 'create', '--nmae=x'], /unknown option '--nmae'/],
+    [['keys', 'create', '--nmae=x'], /Unknown option '--nmae'/],
     [['propose', 'x', '--raeson', 'y'], /Did you mean --reason/],
     [
       ['submit'],
-      /missing required argument 'task'\n {2}next {3}`concord submit --help` shows how\.\n {2}code {3}cli\.usage/,
+      /Missing required argument 'task'\.\n {2}next {3}`concord submit --help` shows how\.\n {2}code {3}cli\.usage/,
     ],
     [['keys', 'create', '--name'], /argument missing/],
     [['migrate', 'down', '--to', 'abc', '--yes'], /number of a migration/],
@@ -66,7 +66,7 @@ describe('usage', () => {
     const { code, err } = await run(['keys', 'create', '--nmae', 'x', '--json'])
     assert.equal(code, 64)
     const { error } = JSON.parse(err) as { error: { code: string; message: string; hint: string } }
-    assert.deepEqual([error.code, error.message], ['cli.usage', "unknown option '--nmae'"])
+    assert.deepEqual([error.code, error.message], ['cli.usage', "Unknown option '--nmae'."])
     assert.match(error.hint, /--name/)
   })
 
@@ -104,7 +104,7 @@ describe('usage', () => {
     const { code, out } = await run(['keys', 'create', '--nmae', 'x', '--help'])
     assert.equal(code, 0)
     assert.match(out, /Usage: concord keys create/)
-    assert.doesNotMatch((await run(['jobs', 'show', '-5'])).err, /unknown option/)
+    assert.doesNotMatch((await run(['jobs', 'show', '-5'])).err, /Unknown option/)
   })
 
   test('help and version exit 0', async () => {

@@ -1,4 +1,4 @@
-/** The command tree of `concord`, its exit codes, and usage mistakes that name the nearest right word. */
+/** The command tree of `concord` and its exit codes. */
 import { type Command, CommanderError } from 'commander'
 import { version } from '#app/version'
 import { type Refusal, type RefusalKind, refuse } from '#kernel/refusal'
@@ -30,7 +30,7 @@ import { type Cli, showRefusal, type Terminal } from './terminal.ts'
 import { up, worker } from './up.ts'
 import { ConcordCommand, UsageMistake } from './usage.ts'
 
-/** After sysexits, so that scripts can tell a typing mistake from a server that is down. */
+/** The codes of sysexits.h, so that scripts can distinguish a typing mistake from a server that is down. */
 const EXIT: Readonly<Record<RefusalKind, number>> = {
   usage: 64,
   method: 64,
@@ -79,7 +79,7 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       events,
       history,
     },
-    'Submit work, decide, look:': {
+    'Submit and follow work:': {
       'task-types': taskTypes,
       submit: submit(cli),
       propose: propose(cli),
@@ -129,7 +129,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     program.commandsGroup(heading)
     addVerbs(program, cli, verbs)
   }
-  // The name of version 0.1 for `schedules`; it goes with the next version.
+  // The name of `schedules` in version 0.1. The next version removes it.
   schedules(program.command('command-schedules', { hidden: true }), cli)
   giveOwnHelp(program)
   program.addHelpText(
@@ -139,7 +139,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
   return { program, exitCode: () => exitCode }
 }
 
-/** Moves `--json` to the front: people put it last, where the parser does not look. */
+/** Moves `--json` to the front, because the parser accepts it only there and people write it last. */
 function jsonFirst(args: readonly string[]): string[] {
   const end = args.indexOf('--')
   const own = end < 0 ? args : args.slice(0, end)
@@ -158,9 +158,9 @@ export async function runProgram(args: readonly string[], terminal: Terminal): P
       return exitCodeOf(error.refusal)
     }
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 64
-    const said = error instanceof Error ? error.message : String(error)
+    const message = error instanceof Error ? error.message : String(error)
     const hint = 'This is a bug. `concord doctor` checks the installation.'
-    showRefusal(terminal, refuse('internal_error', said, { hint }), program.opts()['json'] === true)
+    showRefusal(terminal, refuse('internal_error', message, { hint }), program.opts()['json'] === true)
     return 70
   }
 }

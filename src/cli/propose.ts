@@ -53,13 +53,13 @@ function sayAllowed({ command_id: id, message, status }: Proposed): string {
   return `${showLine(message).replace(/\.$/, next === '' ? '.' : '')}${next}\n`
 }
 
-const endedInVain = ['failed', 'cancelled', 'expired', 'compensated']
+const endedWithoutSuccess = ['failed', 'cancelled', 'expired', 'compensated']
 
 /** Accepts only what was allowed or has succeeded: a script must not continue while people still have to decide. */
 function judgeDecision({ decision, command_id: id, approval_id, message, status }: Proposed): Decision<undefined> {
   const facts = { command_id: id, approval_id, decision, status }
   if (status === 'succeeded') return accept(undefined)
-  if (decision !== 'deny' && endedInVain.includes(status))
+  if (decision !== 'deny' && endedWithoutSuccess.includes(status))
     return refuse('cli.command.not_succeeded', message, {
       hint: `\`concord why ${id}\` explains why.`,
       facts,
@@ -94,5 +94,5 @@ function judgeDecision({ decision, command_id: id, approval_id, message, status 
 function parseRisk(text: string): RiskLevel {
   const level = riskLevels.find((known) => known === text)
   if (level) return level
-  throw new InvalidArgumentError(`${quote(text)} is not a risk level. Use one of ${riskLevels.join(', ')}`)
+  throw new InvalidArgumentError(`${quote(text)} is not a risk level. Use one of ${riskLevels.join(', ')}.`)
 }

@@ -6,7 +6,7 @@ import { mapAnswer, noun, parseTime, parseWhole, table } from './noun.ts'
 
 type ReservationView = ReturnType<Jobs['toReservationView']>
 
-export const reservations = noun('keep the local queue from starting jobs for a while', (cli) => ({
+export const reservations = noun('reserve the slot of the local queue, so that it starts no job', (cli) => ({
   reserve: fileVerb({
     description: 'reserve the slot: running jobs continue, no job starts until it is released or expires',
     options: [

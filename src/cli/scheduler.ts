@@ -8,7 +8,7 @@ import { showLine } from '#kernel/visible-text'
 import { type FileFlag, fileOption, fileVerb, type Jobs, jobsFile, type OnFile } from './jobs-file.ts'
 import { readJsonFlags, refuseUnreadable } from './json-source.ts'
 import { action, mapAnswer, noun, parseKeep, parseTime, parseWhole } from './noun.ts'
-import { type Cli, colorsOf, type VerbResult, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, counted, type Terminal, type VerbResult } from './terminal.ts'
 
 type RunFlags = FileFlag & {
   workers: number
@@ -106,7 +106,7 @@ async function work(cli: Cli, jobs: Jobs, scheduler: Scheduler, prepared: Prepar
   }
   const { file } = scheduler.db
   if (json) terminal.out(`${JSON.stringify({ ready: true, file, workers: flags.workers })}\n`)
-  else terminal.out(`Running the jobs of ${file}. Ctrl-C stops it after the running jobs.\n`)
+  else terminal.out(`Running the jobs of ${file}. Ctrl-C stops the scheduler after the running jobs.\n`)
   const done = await jobs.runScheduler(scheduler, {
     wait: jobs.realWait,
     stop: terminal.stop,
@@ -130,14 +130,14 @@ async function readTypes(terminal: Terminal, file: string | undefined): Promise<
   const list = read.value?.['job_types']
   // Each type is checked when it is registered.
   if (Array.isArray(list)) return accept(list as JobTypeBody[])
-  return refuse('cli.file.invalid', 'the file has no list `job_types`', { path: '--types' })
+  return refuse('cli.file.invalid', 'The file has no list `job_types`.', { path: '--types' })
 }
 
 function readWebhook(terminal: Terminal, jobs: Jobs, flags: RunFlags): Decision<Prepared['deliver']> {
   const { webhook, webhookSecret } = flags
   if (webhook === undefined && webhookSecret === undefined) return accept(undefined)
   if (webhook === undefined || webhookSecret === undefined || !/^https?:$/.test(protocolOf(webhook))) {
-    return refuse('cli.usage', 'a webhook needs an http address and a file with its secret', {
+    return refuse('cli.usage', 'A webhook needs an HTTP address and a file with its secret.', {
       path: '--webhook',
       hint: 'Give --webhook https://… and --webhook-secret <file>.',
     })
@@ -145,7 +145,7 @@ function readWebhook(terminal: Terminal, jobs: Jobs, flags: RunFlags): Decision<
   try {
     const secret = readFileSync(resolve(terminal.folder, webhookSecret), 'utf8').trim()
     if (secret !== '') return accept(jobs.webhookDeliver(jobs.realWebhook(webhook, secret)))
-    return refuse('cli.file.invalid', 'the file with the secret is empty', { path: '--webhook-secret' })
+    return refuse('cli.file.invalid', 'The file with the secret is empty.', { path: '--webhook-secret' })
   } catch (error) {
     return refuseUnreadable(webhookSecret, (error as NodeJS.ErrnoException).code ?? String(error))
   }
@@ -212,7 +212,7 @@ function sentenceOf(terminal: Terminal, event: RunEvent): string | undefined {
     case 'pruned':
       return `pruned ${event.pruned.logs} old logs and ${event.pruned.notifications} old notifications`
     case 'stopping':
-      return `stopping; waiting for ${event.running} running, a second signal ends it at once`
+      return `stopping; waiting for ${event.running} running jobs, a second signal ends them immediately`
   }
 }
 
@@ -221,7 +221,7 @@ function judge(violations: readonly { readonly invariant: string }[]): VerbResul
   if (!first) return accept(undefined)
   return refuse(
     'scheduler.check.broken',
-    `${violations.length} invariants are broken, the first is ${first.invariant}`,
+    `${counted(violations.length, 'invariant')} broken, first ${first.invariant}.`,
     {
       hint: 'Keep a copy of the file. The next start of its scheduler repairs what can be repaired; rows are never deleted.',
       facts: { broken: violations.map((each) => each.invariant) },
@@ -229,14 +229,14 @@ function judge(violations: readonly { readonly invariant: string }[]): VerbResul
   )
 }
 
-/** Undefined without a file: S10 and S11 are not checked. */
+/** Returns undefined without a file. S10 and S11 are then not checked. */
 async function readExecutions(cli: Cli, file: string | undefined): Promise<Decision<readonly Execution[] | undefined>> {
   if (file === undefined) return accept(undefined)
   const read = await readJsonFlags(cli.terminal, { file }, undefined)
   if (!read.ok) return read
   const list = read.value?.['executions']
   if (!Array.isArray(list)) {
-    return refuse('cli.file.invalid', 'the file has no list `executions`', { path: '--executions' })
+    return refuse('cli.file.invalid', 'The file has no list `executions`.', { path: '--executions' })
   }
   const executions: Execution[] = []
   for (const [index, each] of list.entries()) {

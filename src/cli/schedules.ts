@@ -3,6 +3,7 @@ import type { commandScheduleDetailView, commandScheduleView } from '#domains/co
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, listAll, queryOf } from './client.ts'
+import { hasJobSchedule } from './jobs-file.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
 import { mapAnswer, noun, parseTime, parseWhole, type ViewOf, table, verb } from './noun.ts'
 import { type Cli, formatFacts } from './terminal.ts'
@@ -26,7 +27,7 @@ export const schedules = noun('schedules that submit commands (for local jobs se
       description,
       examples: [`concord schedules ${name} nightly`],
       ask: async (named: string) =>
-        askServer<ScheduleView>(cli, 'PATCH', await pathOfSchedule(cli, named), { enabled: name === 'enable' }),
+        askServer<ScheduleView>(cli, 'PATCH', await pathOfSchedule(cli, name, named), { enabled: name === 'enable' }),
       say: ({ enabled, next_occurrences: [next] }) => (enabled ? `next at ${next ?? 'no time'}\n` : 'switched off\n'),
     })
   return {
@@ -44,12 +45,12 @@ export const schedules = noun('schedules that submit commands (for local jobs se
         askServer<ViewOf<typeof commandScheduleDetailView>>(
           cli,
           'GET',
-          await pathOfSchedule(cli, named, queryOf({ occurrences: count })),
+          await pathOfSchedule(cli, 'next', named, queryOf({ occurrences: count })),
         ),
       say: formatSchedule,
     }),
     add: verb({
-      description: 'create a schedule that submits a command, with your rights',
+      description: 'create a schedule that submits a command with your rights',
       args: [['<command-type>', 'or the name of its task; `concord task-types` lists them']],
       required: [
         ['--name <name>', 'the name of the schedule'],
@@ -63,7 +64,7 @@ export const schedules = noun('schedules that submit commands (for local jobs se
         ['--misfire <policy>', 'for times that were missed: skip, last or all (default: last)'],
         ['--jitter <duration>', 'spread the start over this, like 30s', parseTime],
         ['--queue <queue>', 'the queue of its commands (default: scheduled_maintenance)'],
-        ['--disabled', 'create it switched off'],
+        ['--disabled', 'create it disabled'],
       ],
       examples: [
         `concord schedules add generate_report --name nightly --cron "30 2 * * *" --zone Europe/Berlin --payload '{"report_type":"monthly_revenue","date_range":"2026-05"}'`,
@@ -93,13 +94,13 @@ export const schedules = noun('schedules that submit commands (for local jobs se
         next === undefined ? 'switched off\n' : `next at ${next}\n`,
       ],
     }),
-    'enable <schedule>': toggle('enable', 'let a schedule fire again, from now on'),
-    'disable <schedule>': toggle('disable', 'stop a schedule from firing'),
+    'enable <schedule>': toggle('enable', 'enable a schedule from now on'),
+    'disable <schedule>': toggle('disable', 'disable a schedule'),
     'remove <schedule>': verb({
       description: 'remove a schedule; the commands it submitted continue',
       examples: ['concord schedules remove nightly'],
       async ask(named: string) {
-        const removed = await askServer<undefined>(cli, 'DELETE', await pathOfSchedule(cli, named))
+        const removed = await askServer<undefined>(cli, 'DELETE', await pathOfSchedule(cli, 'remove', named))
         return mapAnswer(removed, () => ({ removed: named }))
       },
       say: () => 'removed\n',
@@ -138,15 +139,24 @@ function formatSchedule(each: ViewOf<typeof commandScheduleDetailView>): string 
 
 const listSchedules = (cli: Cli) => listAll<ScheduleView>(cli, '/schedules')
 
-/** Finds a schedule by name or id. */
-async function pathOfSchedule(cli: Cli, named: string, query = ''): Promise<Decision<string>> {
-  if (/^csched_[0-9a-f]{32}$/.test(named)) return accept(`/schedules/${named}${query}`)
+/** Finds a schedule of the server by name or id. */
+export async function findServerSchedule(cli: Cli, named: string): Promise<Decision<{ readonly schedule_id: string }>> {
+  if (named.startsWith('csched_')) return accept({ schedule_id: named })
   const listed = await listSchedules(cli)
   if (!listed.ok) return listed
   const found = listed.value.items.find(({ name }) => name === named)
-  if (found) return accept(`/schedules/${found.schedule_id}${query}`)
-  return refuse('schedules.schedule.not_found', `there is no schedule ${quote(named)} in this workspace`, {
+  if (found) return accept(found)
+  return refuse('schedules.schedule.not_found', `There is no schedule ${quote(named)} in this workspace.`, {
     path: '<schedule>',
-    hint: '`concord schedules list` shows them; schedules of local jobs are in `concord jobs schedule list`.',
+    hint: '`concord schedules list` shows them. `concord jobs schedule list` shows the schedules of local jobs.',
   })
+}
+
+/** If this folder has a schedule of local jobs of that name, the refusal names the verb for it. */
+async function pathOfSchedule(cli: Cli, verb: string, named: string, query = ''): Promise<Decision<string>> {
+  const found = await findServerSchedule(cli, named)
+  if (found.ok) return accept(`/schedules/${found.value.schedule_id}${query}`)
+  if (found.code !== 'schedules.schedule.not_found' || !(await hasJobSchedule(cli.terminal, named))) return found
+  const hint = `${quote(named)} is a schedule of local jobs: \`concord jobs schedule ${verb} ${named}\`.`
+  return { ...found, hint }
 }

@@ -1,4 +1,4 @@
-/** `concord stuck`: lists work that stopped making progress; `resume` retries it, `abort` takes a command away from all workers. */
+/** `concord stuck`: lists work that gets no more turns. `resume` retries it, `abort` stops all work on a command. */
 import { userInfo } from 'node:os'
 import { type Config, readConfig } from '#app/config'
 import type { StuckWork } from '#app/stuck-work'
@@ -45,19 +45,20 @@ export const stuck = (cli: Cli): Add => {
       examples: [`concord stuck resume ${ID}`],
       async ask(id: string | undefined, { all, reason }: { all?: boolean; reason: string }) {
         if ((id === undefined) === (all !== true))
-          return refuse('cli.usage', 'give one id, or --all', { hint: '`concord stuck` lists them.' })
+          return refuse('cli.usage', 'Give one id, or --all.', { hint: '`concord stuck` lists them.' })
         return withConfig((config, { resumeWork }) => resumeWork(config, id, { actor: operator(), reason }))
       },
       say: show('Nothing was stuck.', RESUMED),
     }),
     abort: verb({
       description:
-        'stop all work on a command, also work in progress, until it is resumed; nothing is undone (`concord cancel` undoes)',
+        'stop all work on a command, also work in progress, until it is resumed; nothing is undone (see `concord cancel`)',
       args: [['<id>', 'the command']],
       required: [['--reason <text>', 'the reason, for the record']],
       examples: [`concord stuck abort ${ID} --reason "the provider books twice"`],
       async ask(id: string, { reason }: { reason: string }) {
-        if (reason.trim() === '') return refuse('cli.usage', '--reason is empty', { hint: 'Say why, for the record.' })
+        if (reason.trim() === '')
+          return refuse('cli.usage', '--reason is empty.', { hint: 'Give the reason, for the record.' })
         const known = pathOf('command', id)
         if (!known.ok) return known
         return withConfig(async (config, { abortWork }) =>
@@ -70,7 +71,7 @@ export const stuck = (cli: Cli): Add => {
   return (command, ...rest) => {
     verbs(command, ...rest)
     verb({
-      description: 'list work that failed or crashed its worker repeatedly and now waits for you',
+      description: 'list work that failed or crashed its worker too often and waits for an operator',
       examples: ['concord stuck', 'concord stuck resume --all'],
       ask: () => withConfig((config, { listStuckWork }) => listStuckWork(config)),
       say: show('Nothing is stuck.', RESUME),
@@ -78,7 +79,7 @@ export const stuck = (cli: Cli): Add => {
   }
 }
 
-/** The login on this machine is all that is known of a person with access to the database. */
+/** A person with access to the database is known only by the login on this machine. */
 function operator(): string {
   return `operator:${userInfo().username}`
 }

@@ -159,7 +159,7 @@ describe('submit --wait', () => {
     const onHeard = (count: number) => (count === 3 ? stop.abort() : undefined)
     const { code, err, heard } = await runAgainst(answers, wait, { stop: stop.signal, onHeard })
     assert.equal(code, 75)
-    assert.match(err, /you stopped waiting/)
+    assert.match(err, /The wait was stopped/)
     assert.ok(heard.every(({ line }) => !line.includes('cancel')))
   })
 })

@@ -23,7 +23,7 @@ export const submit = (cli: Cli): Add =>
       ['--payload <json>', 'the payload, as a JSON object'],
       ['--file <file>', 'the payload, from a file'],
       ['--key <key>', 'idempotency key: the same key again is the same request'],
-      ['--wait', 'wait until it rests; exits 0 if it succeeded, 65 if not, 75 if it waits for people'],
+      ['--wait', 'wait for the outcome; exits 0 if it succeeded, 65 if not, 75 if it waits for people'],
       ['--timeout <duration>', 'how long to wait, like 30s or 2h (default: 10m)', parseTime],
     ],
     examples: [

@@ -3,10 +3,10 @@ import type { taskTypeView } from '#domains/commands'
 import { listVerb, type ViewOf } from './noun.ts'
 
 export const taskTypes = listVerb<ViewOf<typeof taskTypeView>, []>({
-  description: 'list the tasks that can be submitted, and which agents may propose',
+  description: 'list the tasks that can be submitted, and which of them agents may propose',
   examples: ['concord task-types'],
   at: () => '/task-types',
-  none: () => 'Nothing can be submitted here: this server has no tasks.',
+  none: () => 'This server has no tasks.',
   columns: {
     task: ({ task_name }) => task_name,
     risk: ({ risk_level }) => risk_level,

@@ -48,7 +48,7 @@ export const up = (cli: Cli): Add =>
 
 export const worker = (cli: Cli): Add =>
   action({
-    description: 'run work of this database without serving the API',
+    description: 'run work from this database without the API',
     examples: ['DATABASE_URL=postgres://… concord worker'],
     run: runUntilStopped(
       cli,
@@ -57,7 +57,7 @@ export const worker = (cli: Cli): Add =>
         cli.terminal.out(
           json
             ? `${JSON.stringify({ ready: true, database, schema_version: schemaVersion })}\n`
-            : `Working on ${database}. Ctrl-C stops it.\n`,
+            : `Working on ${database}. Ctrl-C stops the worker.\n`,
         ),
     ),
   })
@@ -93,7 +93,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       'Next, in another terminal of this folder:',
       ...nextSteps(terminal, server).map((line) => `  ${line}`),
       '',
-      `Ctrl-C stops it.`,
+      'Ctrl-C stops the server.',
       '',
     ].join('\n'),
   )
@@ -127,7 +127,7 @@ export function nextSteps(
   ]
 }
 
-/** Another terminal needs the address to find this server and the folder to find its key. */
+/** Another terminal needs the address of this server and the folder with its key. */
 function settingsOf(environment: Terminal['environment'], address: string, home: string): string[] {
   const isElsewhere = environment['CONCORD_PORT'] !== undefined || environment['CONCORD_HOST'] !== undefined
   return [
@@ -140,7 +140,7 @@ function quoted(path: string): string {
   return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
 }
 
-/** A checkout has the script `concord` in its root; a package is called through npx. */
+/** A checkout has the script `concord` in its root. A package runs through npx. */
 export function programName(moduleUrl: string, folder: string): string {
   if (!moduleUrl.endsWith('.ts')) return 'npx concord'
   const script = join(dirname(fileURLToPath(moduleUrl)), '..', '..', 'concord')

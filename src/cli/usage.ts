@@ -1,4 +1,4 @@
-/** A command whose usage mistakes are refusals: the mistake, the nearest right word, where the help is. */
+/** A command whose usage mistakes are refusals. A refusal names the mistake, the nearest right word and the help. */
 import { Command, type HelpContext } from 'commander'
 import { nearest } from '#kernel/nearest'
 import { type Refusal, refuse } from '#kernel/refusal'
@@ -38,7 +38,7 @@ export class ConcordCommand extends Command {
   override help(context?: HelpContext | ((text: string) => string)): never {
     const root = [this, ...ancestorsOf(this)].at(-1)
     const isMistake = typeof context === 'object' && context.error
-    if (isMistake && root?.opts()['json'] === true) this.error(`'${this.name()}' needs a command after it`)
+    if (isMistake && root?.opts()['json'] === true) this.error(`'${this.name()}' needs a command after it.`)
     if (typeof context === 'function') return super.help(context)
     return super.help(context)
   }
@@ -48,8 +48,13 @@ export class ConcordCommand extends Command {
     const path = [this, ...ancestorsOf(this)].map((command) => command.name()).toReversed()
     const help = `\`${path.join(' ')} --help\` shows how.`
     const hint = guess === undefined ? help : `${guess.replace(/^\(|\)$/g, '')} ${help}`
-    throw new UsageMistake(refuse('cli.usage', said, { hint }))
+    throw new UsageMistake(refuse('cli.usage', sentenceOf(said), { hint }))
   }
+}
+
+/** Messages of the parser begin in lower case and have no full stop. */
+function sentenceOf(message: string): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}${/[.?!]$/.test(message) ? '' : '.'}`
 }
 
 function ancestorsOf(command: Command): Command[] {

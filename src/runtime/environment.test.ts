@@ -59,3 +59,13 @@ for (const name of ['', 'Staging', 'my_staging', '1st', 'a'.repeat(33), 'x y'])
     const decided = decideEnvironment(name)
     assert.equal(decided.ok ? '' : decided.code, 'runtime.environment.invalid')
   })
+
+test('[OQ-10] a schedule without a queue fires in its own environment, whichever worker decides its due times', async () => {
+  const engine = openReferenceRuntime({ random: () => 0.5 })
+  for (const [name, spec] of Object.entries(queuesIn('staging', {}).queues)) await engine.defineQueue(name, spec)
+  const runtime = inEnvironment(engine, 'staging')
+  runtime.register('job', async () => ({ t: 'done' }), { queue: 'connector_calls' })
+  const spec = { name: 'hourly', cron: '0 * * * *', overlap: 'allow', missed: 'skip', kind: 'job' } as const
+  assert.equal((await runtime.schedule(spec)).ok, true)
+  assert.equal((await engine.describeSchedule('hourly'))?.spec.queue, 'staging__connector_calls')
+})

@@ -31,7 +31,7 @@ export function queueOutOf(environment: string, name: string): string {
   return name.startsWith(prefix) ? name.slice(prefix.length) : name
 }
 
-export type EngineQueues = {
+type EngineQueues = {
   readonly queues: Readonly<Record<string, QueueSpec>>
   /** The queues that a worker of this environment takes; undefined means all. */
   readonly only: readonly string[] | undefined
@@ -49,14 +49,18 @@ export function queuesIn(environment: string | undefined, limits: Readonly<Recor
 export function inEnvironment(runtime: Runtime, environment: string | undefined): Runtime {
   if (environment === undefined) return runtime
   const inside = (queue: string) => queueIn(environment, queue)
+  const queueOf = new Map<string, string>()
   const shown = ({ spec: { queue, ...spec }, ...view }: ScheduleView): ScheduleView => ({
     ...view,
     spec: queue === undefined ? spec : { ...spec, queue: queueOutOf(environment, queue) },
   })
   return {
     profile: runtime.profile,
-    register: (kind, drive, options = {}) =>
-      runtime.register(kind, drive, { ...options, queue: inside(options.queue ?? DEFAULT_QUEUE) }),
+    register(kind, drive, options = {}) {
+      const queue = options.queue ?? DEFAULT_QUEUE
+      queueOf.set(kind, queue)
+      runtime.register(kind, drive, { ...options, queue: inside(queue) })
+    },
     defineQueue: (name, spec) => runtime.defineQueue(inside(name), spec),
     open: () => runtime.open(),
     close: (options) => runtime.close(options),
@@ -69,8 +73,10 @@ export function inEnvironment(runtime: Runtime, environment: string | undefined)
       const view = await runtime.describe(process)
       return view && { ...view, queue: queueOutOf(environment, view.queue) }
     },
-    async schedule({ queue, ...spec }) {
-      const saved = await runtime.schedule(queue === undefined ? spec : { ...spec, queue: inside(queue) })
+    async schedule(spec) {
+      // A worker of another environment may decide the due time. Without a queue the firing would go to the queue of that environment.
+      const queue = inside(spec.queue ?? queueOf.get(spec.kind) ?? DEFAULT_QUEUE)
+      const saved = await runtime.schedule({ ...spec, queue })
       return saved.ok ? accept(shown(saved.value)) : saved
     },
     unschedule: (name) => runtime.unschedule(name),

@@ -6,7 +6,6 @@
  * strings order tokens as their numbers.
  */
 import { KernelFault } from '#kernel/errors'
-import { accept, type Decision, refuse } from '#kernel/refusal'
 
 export type Fence = {
   /** For the row: `turn_token = $1 where turn_token is null or turn_token <= $1`. */
@@ -21,7 +20,6 @@ export type Fence = {
 
 /** 60 bits: a million turns a second for 36,000 years. */
 const NUMBER_DIGITS = 15
-const FORM = /^([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8000-000000000000$/
 
 /** A UUID of version 8 (RFC 9562), with a layout of our own. */
 export function fenceToken(number: number): string {
@@ -30,20 +28,4 @@ export function fenceToken(number: number): string {
   }
   const hex = number.toString(16).padStart(NUMBER_DIGITS, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(12)}-8000-000000000000`
-}
-
-/** Returns undefined for a token that no turn can have. */
-export function fenceNumber(token: string): number | undefined {
-  const [, high, middle, low] = FORM.exec(token) ?? []
-  if (high === undefined) return undefined
-  const number = Number.parseInt(`${high}${middle}${low}`, 16)
-  return Number.isSafeInteger(number) && number > 0 ? number : undefined
-}
-
-/** Decides whether a turn with `token` may write a row that was last written under `current`. */
-export function decideFence(current: string | null, token: string): Decision<string> {
-  if (current === null || current <= token) return accept(token)
-  return refuse('lease.lost', 'A later turn has taken over the row.', {
-    hint: 'Stop the work. Another driver has taken over.',
-  })
 }

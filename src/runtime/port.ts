@@ -64,7 +64,7 @@ type AbortOptions = OperatorOptions & {
   readonly queue?: string
 }
 
-export type ScheduleSpec = {
+export type RuntimeSchedule = {
   readonly name: string
   /** Five fields. */
   readonly cron: string
@@ -82,7 +82,7 @@ export type ScheduleSpec = {
 }
 
 export type ScheduleView = {
-  readonly spec: ScheduleSpec
+  readonly spec: RuntimeSchedule
   /** The newest due time that has been decided. */
   readonly lastDueAt: Date | null
   readonly nextDueAt: Date | null
@@ -93,8 +93,7 @@ export type ScheduleView = {
   readonly openCount: number
 }
 
-export const stuckReasons = ['failing', 'crashing', 'no_driver', 'aborted'] as const
-export type StuckReason = (typeof stuckReasons)[number]
+export type StuckReason = 'failing' | 'crashing' | 'no_driver' | 'aborted'
 
 export type StuckProcess = Process & {
   readonly why: StuckReason
@@ -111,7 +110,7 @@ export type ProcessView = Process & {
 }
 
 /** A slot for one turn that the caller runs in this process. An unused slot is freed after a while. */
-export type TurnSlot = {
+type TurnSlot = {
   /** Begins the turn. Call the returned function once, when the turn has ended. */
   begin(): () => void
   /** Frees the slot without a turn. */
@@ -125,7 +124,7 @@ export type RuntimeHealth = {
   readonly ok: boolean
   /** Null in a process that only wakes: it has no connection to the engine. */
   readonly isEngineReachable: boolean | null
-  /** How long the oldest due turn has waited to be handed over; null when none is waiting. */
+  /** How long the oldest due turn has waited for its begin; null when none is waiting. */
   readonly waitingMs: number | null
   /** Workers that hold a lease. */
   readonly workers: number
@@ -154,7 +153,7 @@ export interface Runtime {
   health(): Promise<RuntimeHealth>
 
   /** Creates or replaces the spec of that name; decisions about past due times stay. */
-  schedule(spec: ScheduleSpec): Promise<Decision<ScheduleView>>
+  schedule(spec: RuntimeSchedule): Promise<Decision<ScheduleView>>
   /** Returns true if the schedule existed. Open firings continue. */
   unschedule(name: string): Promise<boolean>
   describeSchedule(name: string): Promise<ScheduleView | undefined>

@@ -7,7 +7,7 @@ import type { Next, Process, WakeOptions } from './port.ts'
 
 const KIND = /^[a-z][a-z0-9_]{0,39}$/
 /** The limit that every engine accepts. */
-export const PROCESS_ID_LENGTH_MAX = 200
+const PROCESS_ID_LENGTH_MAX = 200
 export const PRIORITY_MAX = 1_000_000
 /** Consecutive throws, and workers that died during one turn, before a process is stuck. */
 export const DEFAULT_FAILURES_MAX = 8

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { ScheduleSpec } from './port.ts'
+import type { RuntimeSchedule } from './port.ts'
 import { decideSchedule, planSchedule, type ScheduleLine } from './schedule-process.ts'
 
-const spec: ScheduleSpec = {
+const spec: RuntimeSchedule = {
   name: 'nightly',
   cron: '0 3 * * *',
   zone: 'Europe/Berlin',
@@ -14,7 +14,7 @@ const spec: ScheduleSpec = {
 }
 const start = new Date('2026-03-01T00:00Z')
 
-function aLine(more: Partial<ScheduleSpec> = {}, now = start): ScheduleLine {
+function aLine(more: Partial<RuntimeSchedule> = {}, now = start): ScheduleLine {
   const line = decideSchedule({ ...spec, ...more }, now)
   assert.ok(line.ok, line.ok ? '' : line.reason)
   return line.value

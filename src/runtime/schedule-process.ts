@@ -8,7 +8,7 @@ import { scheduleKey } from '#kernel/idempotency-key'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { decideOverlap, misfirePolicies, overlapPolicies, planFirings, SCHEDULE_JITTER_MAX_MS } from '#kernel/schedule'
 import { dueTimes, nextDueTime } from './due-time.ts'
-import type { Next, ScheduleSpec } from './port.ts'
+import type { Next, RuntimeSchedule } from './port.ts'
 import { isKind, isProcessId } from './process.ts'
 
 /** The kind under which adapters register schedules. */
@@ -16,7 +16,7 @@ export const SCHEDULE_KIND = 'schedule'
 
 /** The state of a schedule between two turns. */
 export type ScheduleLine = {
-  readonly spec: ScheduleSpec
+  readonly spec: RuntimeSchedule
   /** The newest due time decided; initially the time at which the schedule was created. */
   readonly decidedUntil: Date
   readonly lastDueAt: Date | null
@@ -27,13 +27,13 @@ export type ScheduleLine = {
 }
 
 /** The writes of one turn, in one transaction: the schedule's line, and a wake for each firing. */
-export type ScheduleTurn = {
+type ScheduleTurn = {
   readonly line: ScheduleLine
   readonly fire: readonly { readonly id: string; readonly dueAt: Date }[]
   readonly next: Next
 }
 
-export function decideSchedule(spec: ScheduleSpec, now: Date): Decision<ScheduleLine> {
+export function decideSchedule(spec: RuntimeSchedule, now: Date): Decision<ScheduleLine> {
   const { name, zone = 'UTC', kind, overlap, missed, jitterMs = 0 } = spec
   // The id of every firing contains the name, with its colons escaped, and the due time.
   if (!isProcessId(name) || !isProcessId(scheduleKey(name, now)))

@@ -1,8 +1,7 @@
-/** The exports of the store. */
+/** The exports of the store, also published as `concord/store`. */
 export {
   archiveFileOf,
   type ArchivedEvent,
-  type ArchiveManifest,
   listArchiveFolder,
   readArchive,
   refuseArchiveFile,
@@ -20,7 +19,7 @@ export {
   readServerFacts,
   sayCrowded,
 } from './check-server.ts'
-export { maskDatabaseUrl, parseDatabaseUrl } from './database-url.ts'
+export { parseDatabaseUrl } from './database-url.ts'
 export { type Db, type DbConfig, openDb } from './db.ts'
 export { findPortHolder } from './embedded/port.ts'
 export { type EmbeddedPostgres, openEmbeddedPostgres } from './embedded/server.ts'
@@ -38,7 +37,7 @@ export {
   readFeed,
 } from './feed.ts'
 export { openLane } from './lane.ts'
-export { migrateDown, migrateUp, type MigrationStatus, migrationStatus } from './migrate.ts'
+export { migrateDown, migrateUp, migrationStatus } from './migrate.ts'
 export { type Notices, openNotices } from './notices.ts'
 export { type InsertLane, insertOnce, type Once, onceTable, openInsertLane, refuseInProgress } from './once.ts'
 export { storeRefusals } from './refusals.ts'

@@ -3,11 +3,68 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { aWorkspace, by, events, newId } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
-import { flakyDb } from '#test/flaky-db'
 import { until } from '#test/until'
 import type { EventDraft } from './events.ts'
 import { insertOnce, onceTable, openInsertLane } from './once.ts'
 import type { RowType } from './transition.ts'
+import type { Db } from './db.ts'
+import type pg from 'pg'
+
+/**
+ * A database whose dedicated connections fail on demand: they break after a commit and before its answer, or the server refuses a
+ * statement.
+ */
+type FlakyDb = {
+  readonly db: Db
+  /** Commits the next statement whose name starts with this, then breaks the connection before the answer. */
+  breakAfter(statementPrefix: string): void
+  /** Answers the next statements whose name starts with this with the given SQLSTATE, the given number of times. */
+  refuse(statementPrefix: string, sqlState: string, times?: number): void
+  readonly broken: number
+  readonly refused: number
+}
+
+function flakyDb(real: Db): FlakyDb {
+  let armed: string | undefined
+  let broken = 0
+  let refusing = { prefix: '', sqlState: '', times: 0 }
+  let refused = 0
+  async function connect(applicationName?: string): Promise<pg.Client> {
+    const client = await real.connect(applicationName)
+    const query = client.query.bind(client) as (...values: unknown[]) => Promise<unknown>
+    // The overloads of the driver do not matter here: the arguments are passed on unchanged.
+    client.query = (async (...values: unknown[]) => {
+      const name = (values[0] as { name?: string }).name
+      if (refusing.times > 0 && name?.startsWith(refusing.prefix) === true) {
+        refusing.times -= 1
+        refused += 1
+        return query(`do $$ begin raise sqlstate '${refusing.sqlState}'; end $$`)
+      }
+      const answer = await query(...values)
+      if (armed === undefined || name?.startsWith(armed) !== true) return answer
+      armed = undefined
+      broken += 1
+      await client.end()
+      throw new Error('Connection terminated unexpectedly')
+    }) as typeof client.query
+    return client
+  }
+  return {
+    db: Object.assign(Object.create(real) as Db, { connect }),
+    breakAfter(statementPrefix) {
+      armed = statementPrefix
+    },
+    refuse(prefix, sqlState, times = 1) {
+      refusing = { prefix, sqlState, times }
+    },
+    get refused() {
+      return refused
+    },
+    get broken() {
+      return broken
+    },
+  }
+}
 
 const commands = onceTable({
   table: 'concord.commands',

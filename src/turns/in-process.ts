@@ -5,7 +5,7 @@
  */
 import type { NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
-import type { Next, Process, TurnPlace } from '#runtime'
+import type { Next, Process, Runtime } from '#runtime'
 import { failpoint, type Tx } from '#store'
 import { inProcessToken } from './turn-table.ts'
 import { IN_PROCESS_TURN_MS, openTurn, type Turn, type TurnDeps, type TurnRoom } from './turn.ts'
@@ -13,7 +13,7 @@ import { IN_PROCESS_TURN_MS, openTurn, type Turn, type TurnDeps, type TurnRoom }
 /** The turn that a write takes if no other turn is alive on the row. */
 export type Taking = { readonly token: string; readonly leaseMs: number }
 
-export type TurnOffer<Found> = Taking & {
+type TurnOffer<Found> = Taking & {
   /** Call when the write is committed and the row has the token. */
   start(id: string, found: Found): void
   /** Call when the write did not happen or took no turn. */
@@ -29,7 +29,7 @@ export type InProcessTurns<Found> = {
   close(drainMs: number): Promise<void>
 }
 
-export type Places = (queue: string) => TurnPlace | undefined
+export type ReserveSlot = Runtime['reserveSlot']
 
 /** A quarter of the lease: three renewals can fail before it expires. */
 export const RENEW_MS = IN_PROCESS_TURN_MS / 4
@@ -43,7 +43,7 @@ export function openInProcessTurns<Row, Found>(
   deps: TurnDeps & { readonly newId: NewId },
   { kind, table }: TurnRoom<Row, Found>,
   drive: (turn: Turn<Found>) => Promise<Next>,
-  offerPlace: Places,
+  reserveSlot: ReserveSlot,
 ): InProcessTurns<Found> {
   const underWay = new Map<string, UnderWay>()
   let isClosing = false
@@ -101,14 +101,14 @@ export function openInProcessTurns<Row, Found>(
   return {
     renew,
     offer(queue) {
-      const place = isClosing ? undefined : offerPlace(queue)
-      if (!place) return undefined
+      const slot = isClosing ? undefined : reserveSlot(queue)
+      if (!slot) return undefined
       const token = inProcessToken(deps.newId())
       return {
         token,
         leaseMs: IN_PROCESS_TURN_MS,
-        start: (id, found) => start(id, token, queue, found, place.begin()),
-        release: () => place.release(),
+        start: (id, found) => start(id, token, queue, found, slot.begin()),
+        release: () => slot.release(),
       }
     },
     async close(drainMs) {
@@ -121,7 +121,7 @@ export function openInProcessTurns<Row, Found>(
   }
 }
 
-export type Resumed<Found> = { readonly turnToken: string | null; readonly found: Found }
+type Resumed<Found> = { readonly turnToken: string | null; readonly found: Found }
 
 /**
  * Commits a fact that lets a process continue, inside the caller's transaction. When this process has a free slot, the same write takes the

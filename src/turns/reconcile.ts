@@ -9,7 +9,7 @@ const BATCH = 500
 /** Concurrent wakes: as many as a pool of ten can spare. */
 const AT_ONCE = 8
 
-export type OverdueSpec = {
+type OverdueSpec = {
   /** Prefix of the statement's name. */
   readonly room: string
   readonly table: string
@@ -29,7 +29,7 @@ order by t.run_after limit $2`,
   )
 }
 
-export type Reconciling = { readonly db: Db; readonly now: Clock; readonly wake: Runtime['wake'] }
+type Reconciling = { readonly db: Db; readonly now: Clock; readonly wake: Runtime['wake'] }
 
 /** Returns how many processes it woke; a full batch means that there may be more. */
 export async function reconcile<Row>(

@@ -38,7 +38,7 @@ export type TurnTable<Row> = {
   readonly findInProcess: Statement<{ readonly turn_until: Date | null }>
 }
 
-export type TurnTableSpec = {
+type TurnTableSpec = {
   /** Prefix of the statements' names. */
   readonly room: string
   readonly table: string

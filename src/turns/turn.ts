@@ -1,10 +1,12 @@
-/** One turn of a process: its token, the row as last read or written, and whether the turn still holds the row. */
+/** One turn of a process: its token, the row as last read or written, whether the turn still holds the row, and the calls it makes. */
 import type { Clock } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Fence, Next, Process, Runtime } from '#runtime'
 import type { Db, Sql } from '#store'
-import type { Sleep, Watcher } from './deadline.ts'
 import { findInProcessTurn, isInProcessToken, type TurnTable } from './turn-table.ts'
+
+/** Settles after the time, or at once when the signal is aborted. */
+type Sleep = (ms: number, signal: AbortSignal) => Promise<void>
 
 /** Longer than the slowest step between two renewals; a later token takes over at once regardless. */
 const TURN_MS = 30_000
@@ -148,5 +150,42 @@ export function keepHeld<Found>(
       missed = rows ? 0 : missed + 1
       if (missed >= RENEWALS) stop(UNRENEWED)
     }
+  }
+}
+
+type Deadline = {
+  readonly sleep: Sleep
+  readonly ms: number
+  /** Its abort is passed on to the call; the call's answer is still awaited. */
+  readonly signal?: AbortSignal
+}
+
+/** The abort reason after the call has ended: a string, because an error object per call costs 8 µs. */
+const CALL_OVER = 'the call has ended'
+
+/** Runs beside the call until `ended` is aborted; `stop` aborts the signal of the call. */
+type Watcher<T> = (ended: AbortSignal, stop: (reason: unknown) => void) => Promise<T>
+
+/** No answer in time: the call's signal is aborted, and its answer is ignored. */
+export const LATE = Symbol('late')
+
+/** Makes one call that settles with its answer, at the deadline, or with one of the watchers. Rejects when the call throws. */
+export async function withDeadline<T, W = never>(
+  { sleep, ms, signal }: Deadline,
+  call: (signal: AbortSignal) => Promise<T>,
+  ...watchers: readonly Watcher<W>[]
+): Promise<T | W | typeof LATE> {
+  const [stop, ended] = [new AbortController(), new AbortController()]
+  const passOn = () => stop.abort(signal?.reason)
+  if (signal?.aborted) passOn()
+  signal?.addEventListener('abort', passOn, { once: true })
+  const late = sleep(ms, ended.signal).then((): typeof LATE => LATE)
+  const watching = watchers.map((watch) => watch(ended.signal, (reason) => stop.abort(reason)))
+  try {
+    return await Promise.race([call(stop.signal), late, ...watching])
+  } finally {
+    signal?.removeEventListener('abort', passOn)
+    stop.abort(CALL_OVER)
+    ended.abort(CALL_OVER)
   }
 }

@@ -92,7 +92,7 @@ async function writeUntilCut(disk: LoopDisk, synchronous: string, afterMs: numbe
   const ended = once(child, 'close').then(() => void (hasEnded = true))
   // Something must be at stake before the cut.
   await until(() => hasEnded || out.split('\n').length > 20, 'work before the cut')
-  if (hasEnded) throw new Error(`the scheduler did not start on its disk: ${err}`)
+  if (hasEnded) throw new Error(`The scheduler did not start on its disk: ${err}`)
   await sleep(afterMs)
   const cutAt = process.hrtime.bigint()
   disk.cutPower()

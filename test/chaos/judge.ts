@@ -57,7 +57,7 @@ async function resumeStuck({ db, env, folder }: House): Promise<void> {
   const stuck = await db.query(`select from runtime.processes where state = 'stuck' limit 1`).catch(() => [])
   if (stuck.length === 0) return
   const { code, err } = await runConcord(['stuck', 'resume', '--all'], { env, cwd: folder })
-  if (code !== 0) throw new Error(`the operator could not resume: ${err}`)
+  if (code !== 0) throw new Error(`The operator could not resume the work: ${err}`)
 }
 
 export async function judge(house: House, history: readonly Op[]): Promise<Verdict> {

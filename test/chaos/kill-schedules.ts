@@ -143,8 +143,8 @@ async function startWorker(
   const first = await lines.next()
   // A point may be met before it is ready: work of the rounds before waits for whoever starts.
   if (first.value !== 'ready' && !(first.done && point !== undefined))
-    throw new Error(`the worker said ${String(first.value)}`)
+    throw new Error(`The worker printed ${String(first.value)}.`)
   if (first.done) await gone
-  if (brokenBy !== null) throw new Error(`the worker ended by itself with ${String(brokenBy)}`)
+  if (brokenBy !== null) throw new Error(`The worker ended by itself with ${String(brokenBy)}.`)
   return { child, gone, isGone: () => isGone, point }
 }

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'
-import { collect } from '../support/collect.ts'
 import type { BlobStore } from '#domains/artifacts'
 
 export type BlobStage = {
@@ -72,7 +71,7 @@ export function blobStoreCase(name: string, open: () => Promise<BlobStage>): voi
         Promise.all(Array.from({ length: 5 }, () => put(content))),
       ])
       assert.ok(reads.every((bytes) => bytes.equals(content)))
-      const all = await collect(stage.store.list())
+      const all = await Array.fromAsync(stage.store.list())
       assert.equal(all.filter(({ sha256: each }) => each === id).length, 1)
     })
 
@@ -123,7 +122,7 @@ export function blobStoreCase(name: string, open: () => Promise<BlobStage>): voi
       async function* tooMuch() {
         for (let bytes = 0; bytes <= stage.contentBytesMax; bytes += 1_048_576) yield randomBytes(1_048_576)
       }
-      const listed = async () => (await collect(stage.store.list())).length
+      const listed = async () => (await Array.fromAsync(stage.store.list())).length
       const was = await listed()
       const stored = await stage.store.put(tooMuch())
       assert.equal(stored.ok ? 'stored' : stored.code, 'artifacts.content.too_large')
@@ -151,7 +150,8 @@ export function blobStoreCase(name: string, open: () => Promise<BlobStage>): voi
       const ids = await Promise.all(contents.map(put))
       const long = new Date('2020-01-01T00:00:00.000Z')
       await stage.age(ids[0] ?? '', long)
-      const find = async (id: string) => (await collect(stage.store.list())).filter((each) => each.sha256 === id)
+      const find = async (id: string) =>
+        (await Array.fromAsync(stage.store.list())).filter((each) => each.sha256 === id)
       for (const id of ids) assert.equal((await find(id)).length, 1)
       assert.deepEqual(
         (await find(ids[0] ?? '')).map(({ writtenAt }) => writtenAt),

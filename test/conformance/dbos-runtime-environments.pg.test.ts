@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { inEnvironment, queuesIn, type Runtime } from '#runtime'
-import { createDbosRuntime } from '#runtime/dbos'
+import { createDbosRuntime } from '#test/dbos-runtime'
 import { openDb } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
 import { type CaseRows, openCaseStore } from '#test/runtime-case-store'

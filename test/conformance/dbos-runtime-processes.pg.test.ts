@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createDbosRuntime } from '#runtime/dbos'
+import { createDbosRuntime } from '#test/dbos-runtime'
 import { openChance } from '#test/chance'
 import { freshDatabase, openTestDb, type TestDb } from '#test/database'
 import { type CaseRows, openCaseStore } from '#test/runtime-case-store'

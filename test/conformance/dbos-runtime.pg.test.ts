@@ -2,7 +2,7 @@
 import { after, before, describe } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BookRuntime } from '#runtime/book'
-import { createDbosRuntime } from '#runtime/dbos'
+import { createDbosRuntime } from '#test/dbos-runtime'
 import { openTestDb, type TestDb } from '#test/database'
 import { openCaseStore } from '#test/runtime-case-store'
 import { aRuntimeWorker } from '#test/runtime-worker'

@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { openDiskStore } from '#domains/artifacts'
-import { collect } from '../support/collect.ts'
 import { blobStoreCase } from './blob-store.case.ts'
 
 const contentBytesMax = 12 * 1_048_576
@@ -49,7 +48,7 @@ test('what a dead writer had begun is no blob, and is dropped when it is old', a
   const store = openOn(folder)
   await mkdir(join(folder, 'unfinished'), { recursive: true })
   await writeFile(join(folder, 'unfinished', 'half'), 'half')
-  assert.deepEqual(await collect(store.list()), [])
+  assert.deepEqual(await Array.fromAsync(store.list()), [])
   assert.equal(await store.removeUnfinished(new Date('2020-01-01T00:00:00Z')), 0)
   assert.equal(await store.removeUnfinished(new Date('2999-01-01T00:00:00Z')), 1)
 })

@@ -1,11 +1,11 @@
 /** Schedules: one firing per due time, what is missed and what overlaps by policy, and the nights on which clocks change. */
 import assert from 'node:assert/strict'
-import type { Next, ScheduleSpec } from '#runtime'
+import type { Next, RuntimeSchedule } from '#runtime'
 import { type AddCase, type CaseBench, note, type OpenCase } from './runtime-bench.case.ts'
 
 const done: Next = { t: 'done' }
 const MINUTE_MS = 60_000
-const hourly: ScheduleSpec = { name: 'tick', cron: '0 * * * *', overlap: 'allow', missed: 'all', kind: 'firing' }
+const hourly: RuntimeSchedule = { name: 'tick', cron: '0 * * * *', overlap: 'allow', missed: 'all', kind: 'firing' }
 
 /**
  * Firings are noted by their id; while `held` is on the store they stay open. For schedules it is half past: the next due time of

@@ -1,4 +1,4 @@
-/** Agents in tests: proposals in a room of commands, over HTTP, and through the work of a process with real servers on the other side. */
+/** Agents in tests: they propose in a room of commands, over HTTP, and in a whole process with real servers on the other side. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'

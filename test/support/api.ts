@@ -1,4 +1,4 @@
-/** The API on a database of its own, with two tenants and a clock that stands still, called without a socket. */
+/** The API with its own database, two tenants and a stopped clock. Requests use no socket. */
 import pg from 'pg'
 import { type Api, createApi } from '../../src/api/api.ts'
 import type { ApiDeps } from '../../src/api/api-deps.ts'
@@ -20,9 +20,9 @@ export type TestApi = {
   readonly ours: Tenant
   readonly theirs: Tenant
   readonly log: LogLine[]
-  /** The same API with something else inside. */
+  /** The same API with other dependencies. */
   with(overrides: Partial<ApiDeps>): Api
-  /** All rows of all tables, so that a test can say that nothing was written. */
+  /** All rows of all tables: a test compares them to prove that nothing was written. */
   fingerprint(): Promise<string>
   close(): Promise<void>
 }
@@ -44,7 +44,7 @@ export async function openTestApi(overrides: Partial<ApiDeps> = {}, options: Tes
     feed: { pollMs: 20 },
     schemaVersions: () => Promise.resolve({ expected: 1, actual: 1 }),
     cursorKey: new Uint8Array(32).fill(7),
-    // A test sends more than a person would, and a busy machine is not a sick one.
+    // A test sends more requests than a person, and a busy machine is not a broken one.
     limits: {
       ratePerMinute: 6_000_000,
       rateBurst: 1_000_000,
@@ -55,7 +55,7 @@ export async function openTestApi(overrides: Partial<ApiDeps> = {}, options: Tes
     ...overrides,
   }
   for (const person of [...Object.values(ours.people), ...Object.values(theirs.people)]) {
-    // The clock stands still, so that this is the only note about the use of each key.
+    // The clock is stopped, so Concord notes the use of each key only once.
     await authenticator.authenticate(person.key)
   }
   await authenticator.close()
@@ -76,7 +76,7 @@ export async function openTestApi(overrides: Partial<ApiDeps> = {}, options: Tes
   }
 }
 
-/** As the login, which sees what row security hides. */
+/** Reads as the login, which row security does not restrict. */
 async function fingerprint(url: string): Promise<string> {
   const client = new pg.Client({ connectionString: url, application_name: 'concord-test-fingerprint' })
   await client.connect()
@@ -105,7 +105,7 @@ export type Call = {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Sends JSON unless the body is text or bytes already. */
+/** Sends JSON unless the body is a string or bytes. */
 export function call(
   app: Pick<Api, 'request'>,
   path: string,
@@ -126,7 +126,7 @@ export function call(
   )
 }
 
-/** The status with the code of the problem, or with `ok`: what a table of cases compares. */
+/** Returns the status and the code of the problem, or `ok`, for a table of cases. */
 export async function outcomeOf(response: Response): Promise<string> {
   const isProblem = response.headers.get('content-type') === 'application/problem+json'
   if (!isProblem) return `${response.status} ok`

@@ -1,4 +1,4 @@
-/** An approvals room on a database of its own: two tenants, types of every kind, and an owner that writes down what it is told. */
+/** An approvals room with its own database, two tenants, types of every kind, and an owner that records its calls. */
 import {
   type ApprovalOwner,
   type ApprovalRequest,
@@ -52,14 +52,14 @@ export type ApprovalRoom = {
   readonly world: ApprovalDeps
   readonly ours: Tenant
   readonly theirs: Tenant
-  /** The requester, and somebody who holds the org role `finance`. */
+  /** The requester, and a person with the org role `finance`. */
   readonly requester: Principal
   readonly approver: Principal
-  /** What the owner was told and the commit kept, in order. */
+  /** The calls of the owner that were committed, in order. */
   readonly told: Resolution[]
-  /** The same room with another owner. */
+  /** Returns the same room with another owner. */
   with(owner: Partial<ApprovalOwner>): ApprovalDeps
-  /** One more member of `finance`. */
+  /** Creates another member of `finance`. */
   member(): Principal
   ask(more?: Partial<ApprovalRequest>): Promise<StoredApproval>
   request(more?: Partial<ApprovalRequest>): Promise<ApprovalRequest>
@@ -69,7 +69,7 @@ export type ApprovalRoom = {
     decision: string,
     more?: object,
   ): ReturnType<typeof decideApproval>
-  /** As if so much time had passed since it was asked. */
+  /** Moves the request this far into the past. */
   age(approval: StoredApproval, minutes: number): Promise<void>
   read(approval: Pick<StoredApproval, 'approval_id'>): Promise<StoredApproval>
   eventsOf(
@@ -89,7 +89,7 @@ export async function openApprovalRoom(options: TestDbOptions = {}): Promise<App
   const told: Resolution[] = []
   const owner: ApprovalOwner = {
     async onResolved(tx: Tx, resolution) {
-      // A write of the owner's, so that a test can see whether it shares the commit.
+      // A write of the owner; a test checks whether it shares the commit.
       await tx.query('update concord.commands set error = $2 where command_id = $1', [
         resolution.approval.command_id,
         resolution.next,

@@ -1,4 +1,4 @@
-/** A process that drives one command which writes an artifact, for as long as its planned faults let it. Argument: a JSON object. */
+/** A process that drives one command which writes an artifact, until a planned fault ends it. Argument: a JSON object. */
 import { randomBytes } from 'node:crypto'
 import { openDiskStore } from '../../src/domains/artifacts/index.ts'
 import { openCommands, openDrive } from '../../src/domains/commands/index.ts'

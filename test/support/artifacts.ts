@@ -1,4 +1,4 @@
-/** A room of artifacts for tests, with its blobs in a folder of its own, and a room of commands that write them. */
+/** A room of artifacts with its own blob folder, and a room of commands that write them. */
 import type { Actor } from '../../src/kernel/actor.ts'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -37,10 +37,10 @@ export type ArtifactRoom = {
   readonly ours: Tenant
   readonly theirs: Tenant
   readonly commands: TestRoom
-  /** Writes one for a new command of ours. */
+  /** Writes an artifact for a new command of our tenant. */
   write(draft: Partial<WriteArtifact>): ReturnType<typeof writeArtifact>
   written(draft?: Partial<WriteArtifact>): Promise<StoredArtifact>
-  /** How many rows and events of artifacts there are: a refusal leaves them as they were. */
+  /** The number of rows and events of artifacts; a refusal changes neither. */
   counts(): Promise<string>
   eventsOf(artifactId: string): Promise<readonly string[]>
   close(): Promise<void>
@@ -98,7 +98,7 @@ export async function openArtifactRoom(): Promise<ArtifactRoom> {
   }
 }
 
-/** What a world of commands needs to write and publish these. */
+/** The dependencies with which a room of commands writes and publishes these artifacts. */
 export function governedBy(artifacts: ArtifactDeps) {
   const catalog = accepted(openCatalog(artifactDefinitions(), anyHost))
   return {

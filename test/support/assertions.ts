@@ -1,5 +1,5 @@
 /**
- * Loaded before every test file (`--import`): a test that cites a requirement and ends without a single assertion fails. Counted are
+ * Loaded before every test file (`--import`): a test that cites a requirement and makes no assertion fails. The count covers
  * `node:assert/strict`, `t.assert` and the `assert` of fast-check.
  */
 import assert from 'node:assert/strict'
@@ -16,7 +16,7 @@ export function countAssertion(): void {
 /** Getters instead of wrappers: node builds the message of `assert.ok` from the source line of its caller. */
 function countReads(target: object): void {
   for (const [name, value] of Object.entries(target)) {
-    // Errors and classes are no assertions; `strict` is the module itself.
+    // Errors and classes do not count; `strict` is the module itself.
     if (typeof value !== 'function' || /^(strict|[A-Z].*)$/.test(name)) continue
     Object.defineProperty(target, name, {
       get: () => {
@@ -48,11 +48,11 @@ function watchTests(): void {
     const t = context as Running
     const ids = idsInPath(t.fullName.split(' > '))
     if (ids.length === 0 || t.error || leftOut.has(t) || seen > (seenBefore.get(t) ?? 0)) return
-    throw new Error(`the test cites ${ids.join(', ')} and asserts nothing (node:assert/strict, t.assert or fc.assert)`)
+    throw new Error(`The test cites ${ids.join(', ')} and asserts nothing (node:assert/strict, t.assert or fc.assert)`)
   })
 }
 
-// A process or thread that a test starts inherits the preload, but runs no tests.
+// A child process or thread inherits the preload but runs no tests.
 if (isMainThread && process.env['NODE_TEST_CONTEXT'] !== undefined && process.argv[1]?.endsWith('.test.ts')) {
   countReads(assert)
   watchTests()

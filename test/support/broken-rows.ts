@@ -1,6 +1,6 @@
 /**
- * Breaks every rule of a table once and sees the database itself refuse, whoever asks. A rule that no case breaks fails the
- * file, so that a new constraint comes with its test.
+ * Breaks every rule of a table once and expects the database to refuse it. A rule that no case breaks fails the file, so every
+ * new constraint comes with a test.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
@@ -16,15 +16,15 @@ export type BrokenRow = {
   /** The name of the constraint or unique index that must refuse. */
   readonly constraint: string
   readonly table: TableName
-  /** Ledger rows that the rule stands for, in brackets. */
+  /** The requirements that the rule proves, in brackets. */
   readonly rows?: string
-  /** A good row of the table with these columns changed; a list breaks the rule in several ways. */
+  /** A valid row with these columns changed; a list breaks the rule in several ways. */
   readonly by: Given<Row | readonly Row[]>
-  /** A good row, with these columns, that is there already. */
+  /** A valid row with these columns that exists before the case. */
   readonly given?: Given<Row>
 }
 
-/** A domain is a rule of every column that has its type, so each of them must be broken. */
+/** A domain is a rule of every column of its type, so each of them must be broken. */
 const RULES = `
   select rule.name, rule.column, format('%I.%I', n.nspname, c.relname) as "table" from (
     select k.conname as name, k.conrelid as relid, null as column from pg_constraint k
@@ -40,7 +40,7 @@ const RULES = `
   ) rule join pg_class c on c.oid = rule.relid join pg_namespace n on n.oid = c.relnamespace`
 
 export function breakEveryRule(tables: readonly TableName[], cases: readonly BrokenRow[]): void {
-  // A suite of its own, so that its database is closed before the file is asked for forgotten ones.
+  // A separate suite, so that its database is closed before the file checks for open ones.
   describe(`rules of ${tables.join(', ')}`, () => defineTests(tables, cases))
 }
 

@@ -1,16 +1,16 @@
-/** Seeded chance: the same seed makes the same run; streams split by name do not disturb each other. */
+/** Seeded randomness: the same seed gives the same run, and named streams are independent of each other. */
 import { createHash } from 'node:crypto'
 
 export type Chance = {
   /** A number in [0, 1). */
   next(): number
-  /** A whole number in [0, below). */
+  /** An integer in [0, below). */
   whole(below: number): number
   pick<T>(list: readonly T[]): T
   split(name: string): Chance
 }
 
-/** The small fast counting generator of 128 bits ("sfc32"): quick, and good far beyond what a test draws. */
+/** The 128-bit small fast counting generator ("sfc32"): fast, with a period far longer than a test needs. */
 export function openChance(seed: string): Chance {
   const bytes = createHash('sha256').update(seed).digest()
   let a = bytes.readUInt32LE(0)
@@ -31,7 +31,7 @@ export function openChance(seed: string): Chance {
     whole,
     pick<T>(list: readonly T[]) {
       const found = list[whole(list.length)]
-      if (found === undefined) throw new Error('nothing to pick from')
+      if (found === undefined) throw new Error('There is nothing to pick from.')
       return found
     },
     split: (name) => openChance(`${seed}/${name}`),

@@ -1,4 +1,4 @@
-/** A room of commands for tests, with a runtime that one can single-step and a person who decides. */
+/** A room of commands with a runtime that a test steps, and a person who decides. */
 import { randomBytes } from 'node:crypto'
 import type { ApprovalDeps } from '../../src/domains/approvals/index.ts'
 import {
@@ -33,11 +33,11 @@ export type TestRoom = {
   readonly woken: string[]
   /** Submits as the writer of the tenant. */
   submit(payload: Record<string, unknown>, more?: Partial<SubmitCommand>): Promise<string>
-  /** One turn, with a token of its own. */
+  /** Runs one turn with a new fence token. */
   turn(commandId: string): Promise<Next>
-  /** Turns until it rests; a due time ahead is not waited for. */
+  /** Runs turns until the command ends or waits; does not wait for a later due time. */
   settle(commandId: string): Promise<string>
-  /** Settles everything that was woken meanwhile. */
+  /** Settles every command that was woken. */
   settleWoken(): Promise<void>
   statusOf(commandId: string): Promise<string>
   rows<Row extends object = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
@@ -56,7 +56,7 @@ export function nextFence() {
   }
 }
 
-/** Sleeps of a heartbeat never end by themselves; the limit of a call ends after it. */
+/** A sleep of 5 s or more, such as a heartbeat, never ends by itself; a shorter one is the timeout of a call. */
 const sleep = (ms: number, signal: AbortSignal) =>
   new Promise<void>((resolve) => {
     const timer = ms >= 5_000 ? undefined : setTimeout(resolve, ms)
@@ -65,7 +65,7 @@ const sleep = (ms: number, signal: AbortSignal) =>
 
 export type WrapDeps = (world: CommandDeps, provider: FakeProvider) => CommandDeps
 
-/** Definitions beside those of the test catalog. */
+/** Definitions in addition to `testDefinitions`. */
 export type MoreDefinitions = (clock: TestWorld) => readonly Definition[]
 
 export async function openTestRoom(wrap?: WrapDeps, more?: MoreDefinitions): Promise<TestRoom> {
@@ -81,7 +81,7 @@ export async function openTestRoom(wrap?: WrapDeps, more?: MoreDefinitions): Pro
   }
 }
 
-/** Dates the migration that brought alerts: the clock of a room is not that of the server, and a sweep reads no older incident. */
+/** Sets the date of the alerts migration: a sweep ignores older incidents, and the clock of a room is not that of the server. */
 export async function dateAlerts({ db }: Pick<TestRoom, 'db'>, at: Date): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query('set local role none')
@@ -89,7 +89,7 @@ export async function dateAlerts({ db }: Pick<TestRoom, 'db'>, at: Date): Promis
   })
 }
 
-/** A room on a database that somebody else opened, and closes. */
+/** A room on a database that the caller opens and closes. */
 export function openRoomOn(
   clock: TestWorld,
   tenant: Tenant,
@@ -152,7 +152,7 @@ export function openRoomOn(
         if (next.t === 'done' || (next.t === 'wait' && (next.until === null || next.until > clock.now())))
           return room.statusOf(commandId)
       }
-      throw new Error('the command does not come to rest')
+      throw new Error('The command neither ends nor waits after 50 turns.')
     },
     async settleWoken() {
       for (let id = woken.shift(); id !== undefined; id = woken.shift()) await room.settle(id)
@@ -174,7 +174,7 @@ export function openRoomOn(
 
 export const randomKey = () => randomBytes(8).toString('hex')
 
-/** The person who is asked: holds every role that test rules name. */
+/** The approver, with every role that the test policies name. */
 export function decider(room: TestRoom) {
   return { ...room.tenant.people.admin.principal, orgRoles: ['owner', 'chief', 'operator', 'approver'] }
 }
@@ -184,11 +184,11 @@ export async function pendingOf(room: TestRoom, commandId: string): Promise<stri
     `select approval_id from concord.approvals where command_id = $1 and status = 'pending'`,
     [commandId],
   )
-  if (!row) throw new Error('nothing is pending')
+  if (!row) throw new Error('The command has no pending approval.')
   return row.approval_id
 }
 
-/** Every command of the room: its status is the last event's, its history has no hole, every edge is in the table. */
+/** Finds commands whose status differs from their last event, whose history has a gap, or whose effects are inconsistent. */
 export async function historyFaults(room: TestRoom): Promise<readonly object[]> {
   return room.rows(
     `with changes as (

@@ -68,7 +68,8 @@ export function spawnConcord(args: readonly string[], { env, cwd, uid }: Concord
       const look = () => {
         const found = out.split('\n').slice(0, -1).find(isWanted)
         if (found !== undefined) resolve(found)
-        else if (child.exitCode !== null || child.signalCode !== null) reject(new Error(`concord ended first: ${err}`))
+        else if (child.exitCode !== null || child.signalCode !== null)
+          reject(new Error(`Concord ended before the line appeared: ${err}`))
         else return
         waiting.delete(look)
       }

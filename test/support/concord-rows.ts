@@ -1,4 +1,4 @@
-/** Workspaces, commands and approvals for tests of the store, and bindings of their machines to the real tables. */
+/** Workspaces, commands and approvals for tests of the store, and machines bound to the real tables. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { approvalMachine, commandMachine } from '../../src/kernel/machines/index.ts'
 import { uuidV7Generator } from '../../src/kernel/ids.ts'
@@ -90,7 +90,7 @@ export const storedApproval = storedMachine({
   }>,
 })
 
-/** An org with one workspace; gives the workspace's id. */
+/** Creates an org with one workspace and returns the id of the workspace. */
 export async function aWorkspace(sql: Sql): Promise<string> {
   const [org, workspace] = [randomUUID(), randomUUID()]
   await sql.query('insert into identity.orgs (id, name, slug) values ($1, $2, $2)', [org, `org-${org}`])
@@ -102,7 +102,7 @@ export async function aWorkspace(sql: Sql): Promise<string> {
   return workspace
 }
 
-/** Commands in a state, as a test that is not about their history needs them. */
+/** Inserts commands in a state, for tests that ignore their history. */
 export async function someCommands(
   sql: Sql,
   workspaceId: string,
@@ -132,7 +132,7 @@ export async function aCommand(sql: Sql, workspaceId: string, status = 'created'
   return command as CommandRow
 }
 
-/** Open approvals of one command. */
+/** Inserts open approvals of one command. */
 export async function someApprovals(sql: Sql, command: CommandRow, count: number, expiresAt: Date | null = null) {
   const ids = Array.from({ length: count }, () => newId())
   await sql.query(
@@ -148,7 +148,7 @@ export async function someApprovals(sql: Sql, command: CommandRow, count: number
   }))
 }
 
-/** The usual answers to who, when and under which trace. */
+/** The default actor, time and trace. */
 export function by<const A extends string>(actorKind: A) {
   return { actor: `${actorKind}:1`, actorKind, traceId: 'trace_test', at: new Date(), newId }
 }

@@ -1,4 +1,4 @@
-/** A process that calls a connector which never answers, and says when the call is under way. Argument: a JSON object. */
+/** A process that calls a connector which never answers, and prints when the call has started. Argument: a JSON object. */
 import { openDb } from '../../src/store/db.ts'
 import { openGateOn } from './connectors.ts'
 import { silentConnector } from './silent-connector.ts'

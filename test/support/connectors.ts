@@ -1,4 +1,4 @@
-/** A gate for tests on a real database: a tenant, a command that runs with an effect that executes, and time that really passes. */
+/** A connector gate on a real database: a tenant, a running command with an executing effect, and real time. */
 import { setTimeout as wait } from 'node:timers/promises'
 import {
   type ConnectorDefinition,
@@ -21,7 +21,7 @@ export type TestGate = {
   readonly db: Db
   readonly world: StoreRows
   readonly connectors: Connectors
-  /** Calls for the command that runs; `more` changes parts of the request or of its context. */
+  /** Calls for the running command; `more` replaces parts of the request or its context. */
   call(connector: string, capability: string, input: JsonObject, more?: CallMore): Promise<ConnectorResult>
   invocations(): Promise<StoredInvocation[]>
   close(): Promise<void>
@@ -33,7 +33,7 @@ type CallMore = Partial<Omit<ConnectorRequest, 'context'>> & {
 
 export const realSleep = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {})
 
-/** The value of every secret that a test names, by its place. */
+/** Secret values by their place in the vault. */
 export function testSecrets(values: Readonly<Record<string, string>>): SecretSources {
   return { vault: (place) => Promise.resolve(values[place]) }
 }
@@ -53,7 +53,7 @@ export async function openTestGate(
   }
 }
 
-/** A gate on a database that somebody else opened, and closes. */
+/** A gate on a database that the caller opens and closes. */
 export async function openGateOn(
   db: Db,
   definitions: readonly ConnectorDefinition[],
@@ -99,7 +99,7 @@ export async function openGateOn(
   }
 }
 
-/** A workspace with one command that runs and one effect that executes. */
+/** Inserts a workspace with one running command and one executing effect. */
 export async function insertRunning(db: Db): Promise<StoreRows> {
   const world = await insertStoreRows(db, aStoreRowsOf())
   await db.query(`update concord.commands set status = 'running' where command_id = $1`, [world.command])

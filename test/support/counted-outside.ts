@@ -1,4 +1,7 @@
-/** An outside system on loopback that counts: what was asked of it, by whom, and how much at once. It dedupes nothing, and can be made to hold, fail and forget. */
+/**
+ * An outside system on loopback that counts its calls, their callers and how many run at once. It deduplicates nothing; a test
+ * makes it hold, fail or forget.
+ */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -7,16 +10,16 @@ type OutsideCall = { readonly door: string; readonly key: string; readonly by: s
 export type CountedOutside = {
   readonly url: string
   callsOf(door: string): readonly OutsideCall[]
-  /** Under way now, and at most so far. */
+  /** The number of calls now, and the highest number so far. */
   underWay(door: string): number
   peak(door: string): number
-  /** Until `release` nobody at this door gets an answer. */
+  /** Delays every answer of this path until `release`. */
   hold(door: string): void
   release(door: string): void
   close(): Promise<void>
 }
 
-/** `down`: 503 before anything is done. `forgetful`: does it, and answers 500 the first time. */
+/** `down` answers 503 and does nothing. `forgetful` answers 500 to the first call, after it has done it. */
 const manners: Readonly<Record<string, (calls: number) => number>> = {
   down: () => 503,
   forgetful: (calls) => (calls === 1 ? 500 : 200),

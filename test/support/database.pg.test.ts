@@ -1,4 +1,4 @@
-/** The test support itself: a database for each, isolation between them, and leaks that are seen. */
+/** The test databases: each test has its own, and a leaked connection is reported. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -24,10 +24,10 @@ test('every caller has a database of its own, and it is gone after close', async
   assert.equal(await exists(other.name), true)
 })
 
-test('a client that is not given back fails the close, and the database is dropped all the same', async () => {
+test('a client that is not released fails the close, and the database is still dropped', async () => {
   const opened = await openTestDb({ migrated: false, leaveMs: 500 })
   const client = await opened.db.pool.connect()
-  await assert.rejects(opened.close(), /1 taken from the pool and not given back/)
+  await assert.rejects(opened.close(), /1 taken from the pool and not released/)
   client.release(true)
   assert.equal(await exists(opened.name), false)
 })
@@ -50,7 +50,7 @@ test('a database is migrated unless asked otherwise', async (t) => {
   assert.deepEqual([await has(true), await has(false)], [true, false])
 })
 
-// On a server that other machines use too, a process number says nothing.
+// On a server that other machines share, a process id says nothing.
 const onlyOurs = process.env['TEST_DATABASE_URL'] === undefined ? {} : { skip: 'the server is not ours alone' }
 
 test('databases of test files that were killed are dropped, those of living ones stay', onlyOurs, async (t) => {

@@ -1,8 +1,7 @@
 /**
- * Gives a test a migrated database of its own and takes it away afterwards; a connection that is still open by then fails
- * the test, since in the product it would be a leak.
- *
- * `node --test src/…/x.pg.test.ts` works without any setup: the shared server is started or adopted on first use.
+ * Gives each test a migrated database and drops it afterwards. A connection that is still open fails the test, because it would
+ * be a leak in the product. `node --test src/…/x.pg.test.ts` works without any setup: the first use starts or adopts the shared
+ * server.
  */
 import { randomBytes } from 'node:crypto'
 import { after, type TestContext } from 'node:test'
@@ -19,13 +18,13 @@ export type TestDb = {
 }
 
 export type TestDbOptions = Omit<Partial<DbConfig>, 'url'> & {
-  /** False gives an empty database, for tests of the migrations themselves. */
+  /** False creates an empty database, for tests of the migrations. */
   readonly migrated?: boolean
-  /** How long `close` waits for connections that are about to end. */
+  /** How long `close` waits for connections to end. */
   readonly leaveMs?: number
 }
 
-/** Longer than a backend needs to notice that its client has left, and a client to come in, however busy the machine is. */
+/** Long enough for a busy machine to accept a connection or to notice that a client has left. */
 const PATIENCE_MS = 45_000
 const openNow = new Set<TestDb>()
 let template: Promise<string> | undefined
@@ -37,7 +36,7 @@ function templateName(): Promise<string> {
   return template
 }
 
-/** A database until `close()`; one left open at the end of the file fails the file. */
+/** Opens a database until `close()`. One that is open at the end of the file fails the file. */
 export async function openTestDb({
   migrated = true,
   leaveMs = PATIENCE_MS,
@@ -45,7 +44,7 @@ export async function openTestDb({
 }: TestDbOptions = {}): Promise<TestDb> {
   const source = migrated ? await templateName() : 'template1'
   const name = `${TEST_DATABASE_PREFIX}${process.pid}_${++count}_${randomBytes(4).toString('hex')}`
-  // Copying files: 13 ms against 100 ms for the strategy that logs, on a server that does not flush.
+  // Copying files takes 13 ms, the logging strategy 100 ms, on a server that does not flush.
   await onTestServer((client) => client.query(`create database ${name} template ${source} strategy file_copy`))
   const url = inDatabase(await testServerUrl(), name)
   const db = openDb({ poolMax: 4, applicationName: 'concord-test', connectTimeoutMs: PATIENCE_MS, ...config, url })
@@ -72,21 +71,20 @@ export async function freshDatabase(t: TestContext, options: TestDbOptions = {})
 
 async function closeAndDrop(db: Db, name: string, leaveMs: number): Promise<void> {
   const leaks = await findLeaks(db, name, leaveMs)
-  // After a leak `close` would wait for the forgotten client for ever; dropping by force ends its connection.
+  // After a leak, `close` would wait for the client forever; a forced drop ends its connection.
   if (leaks.length === 0 && !db.pool.ended) await db.close()
   const strangers = leaks.length > 0 ? leaks : await listConnections(name, leaveMs)
   await onTestServer((client) => client.query(`drop database if exists ${name} with (force)`))
   if (leaks.length > 0) db.pool.end().catch(() => {})
-  if (strangers.length > 0) throw new Error(`connections left open to ${name}: ${strangers.join(', ')}`)
+  if (strangers.length > 0) throw new Error(`Connections to ${name} are still open: ${strangers.join(', ')}`)
 }
 
-/** Clients taken from the pool and never given back. */
+/** Finds clients that were taken from the pool and not released. */
 async function findLeaks(db: Db, name: string, leaveMs: number): Promise<string[]> {
   for (let waitedMs = 0; ; waitedMs += 25) {
     const taken = db.pool.totalCount - db.pool.idleCount
     if (db.pool.ended || taken === 0) return []
-    if (waitedMs >= leaveMs)
-      return [`${taken} taken from the pool and not given back`, ...(await listConnections(name))]
+    if (waitedMs >= leaveMs) return [`${taken} taken from the pool and not released`, ...(await listConnections(name))]
     await wait(25)
   }
 }

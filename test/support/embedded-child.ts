@@ -1,7 +1,6 @@
 /**
- * A process that opens an embedded server, for tests that kill it, start two at once, or run it as another user:
- * `node embedded-child.ts '<EmbeddedOptions as JSON>'` prints the answer as one line of JSON; the line `stop` on its input
- * stops it.
+ * A process that opens an embedded server, for tests that kill it, start two at once, or run it as another user. `node embedded-
+ * child.ts '<EmbeddedOptions as JSON>'` prints the result as one line of JSON; the line `stop` on its input stops it.
  */
 import { createInterface } from 'node:readline'
 import { openEmbeddedPostgres } from '../../src/store/embedded/server.ts'

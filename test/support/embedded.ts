@@ -1,4 +1,4 @@
-/** Homes, clusters and processes for the tests of the embedded server: everything is taken away after the test. */
+/** Homes, clusters and processes for tests of the embedded server; each test removes its own. */
 import { spawn } from 'node:child_process'
 import { chmod, cp, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { type EmbeddedOptions, type EmbeddedPostgres, openEmbeddedPostgres } fro
 
 export const isRoot = process.getuid?.() === 0
 
-/** A home that is removed after the test, together with whatever server still runs in it. */
+/** A home that is removed after the test, with any server that still runs in it. */
 export async function aHome(t: TestContext, name = 'home'): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'concord-embedded-'))
   await chmod(folder, 0o755)
@@ -26,7 +26,7 @@ export async function aHome(t: TestContext, name = 'home'): Promise<string> {
   return home
 }
 
-/** Made once per test file: a copy of a stopped home takes a third of the time of initdb. */
+/** Created once per test file: copying a stopped home takes a third of the time of initdb. */
 let pattern: Promise<string> | undefined
 
 async function makePattern(): Promise<string> {
@@ -41,7 +41,7 @@ export async function removePattern(): Promise<void> {
   if (pattern) await rm(path.dirname(await pattern), { recursive: true, force: true })
 }
 
-/** A home whose data directory is made and whose server is stopped. */
+/** A home with a data directory and a stopped server. */
 export async function aStoppedHome(t: TestContext, name?: string): Promise<string> {
   pattern ??= makePattern()
   const home = await aHome(t, name)
@@ -52,9 +52,9 @@ export async function aStoppedHome(t: TestContext, name?: string): Promise<strin
 
 async function copyKeepingOwners(from: string, to: string): Promise<void> {
   if (!isRoot) return cp(from, to, { recursive: true, preserveTimestamps: true })
-  // Node copies everything as ours.
+  // The copy belongs to the user of this process.
   const { code } = await run('cp', ['-a', from, to])
-  if (code !== 0) throw new Error(`cp -a ${from} ${to} failed`)
+  if (code !== 0) throw new Error(`cp -a ${from} ${to} failed.`)
 }
 
 function run(file: string, flags: readonly string[]): Promise<{ code: number | null }> {
@@ -90,7 +90,7 @@ export async function ask<Row extends object>(url: string, text: string): Promis
 
 export type Child = {
   readonly pid: number
-  /** What `openEmbeddedPostgres` answered in the child. */
+  /** The result of `openEmbeddedPostgres` in the child. */
   readonly answer: Promise<Decision<EmbeddedPostgres>>
   stop(): Promise<Decision<string>>
   kill(): Promise<void>
@@ -98,7 +98,7 @@ export type Child = {
 
 export type ChildOptions = { readonly uid?: number; readonly gid?: number; readonly prefix?: readonly string[] }
 
-/** Opens the home in a process of its own. */
+/** Opens the home in a child process. */
 export function aChild(t: TestContext, options: EmbeddedOptions, { prefix = [], ...as }: ChildOptions = {}): Child {
   const program = fileURLToPath(new URL('embedded-child.ts', import.meta.url))
   const command: string[] = [...prefix, process.execPath, program, JSON.stringify(options)]
@@ -107,7 +107,7 @@ export function aChild(t: TestContext, options: EmbeddedOptions, { prefix = [], 
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const next = async <T>(): Promise<Decision<T>> => {
     const line = await lines.next()
-    if (line.done) throw new Error('the child ended without an answer')
+    if (line.done) throw new Error('The child ended without an answer.')
     return JSON.parse(line.value) as Decision<T>
   }
   const gone = new Promise<void>((resolve) => child.once('close', () => resolve()))

@@ -29,7 +29,7 @@ export class FakeProvider {
   readonly failing = new Set<string>()
   /** Set by the modes that kill the caller: it writes nothing from then on. */
   isCallerDead = false
-  /** Dedupes by key, as a `keyed` provider does. */
+  /** Deduplicates by key, as a `keyed` provider does. */
   apply(key: string, isKeyed: boolean): void {
     const before = this.applied.get(key) ?? 0
     if (before > 0 && isKeyed) return

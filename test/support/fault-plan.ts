@@ -5,7 +5,7 @@ export type { FailpointName, PlannedFault }
 
 export function faultEnv(plan: readonly PlannedFault[]): { readonly CONCORD_FAULTS: string } {
   const unknown = plan.filter(({ point }) => !failpointNames.includes(point)).map(({ point }) => point)
-  if (unknown.length > 0) throw new Error(`the fault plan names ${unknown.join(', ')}, which is no failpoint`)
+  if (unknown.length > 0) throw new Error(`The fault plan names ${unknown.join(', ')}, which is not a failpoint.`)
   const text = JSON.stringify(plan)
   parsePlan(text)
   return { CONCORD_FAULTS: text }

@@ -1,4 +1,4 @@
-/** The part of GitHub's REST API that deals with issues, on loopback, in the shapes of its documentation: pages, limits, refusals; and with bad days. */
+/** The issues part of GitHub's REST API on loopback, in the documented shapes, with pages, limits, refusals and failures. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -37,7 +37,7 @@ export type GithubContract = {
     readonly url: string
     readonly headers: NodeJS.Dict<string | string[]>
   }[]
-  /** Issues that others have opened, older than whatever comes later. */
+  /** Issues of other people, older than any that a test opens. */
   fill(count: number): void
   readonly left: () => number
   close(): Promise<void>

@@ -1,7 +1,7 @@
 /**
- * Runs once around `node --test --test-global-setup=test/support/global-setup.ts`: one server, one migrated template, and
- * their addresses in the environment, which the test files inherit. At the end the server stops, unless somebody else
- * (a test file run by hand, another checkout) uses it too.
+ * Runs once around `node --test --test-global-setup=test/support/global-setup.ts`: starts one server, prepares one migrated
+ * template, and puts their addresses into the environment of the test files. At the end the server stops, unless another run uses
+ * it.
  */
 import { dropLeftOverDatabases, openSharedServer, SERVER_ENV, testServerUrl } from './postgres.ts'
 import { prepareTemplate, TEMPLATE_ENV } from './template.ts'
@@ -9,7 +9,7 @@ import { prepareTemplate, TEMPLATE_ENV } from './template.ts'
 const isOurs = process.env['TEST_DATABASE_URL'] === undefined
 
 export async function globalSetup(): Promise<void> {
-  // Process numbers say nothing about a server that other machines use too.
+  // On a server that other machines share, a process id says nothing.
   if (isOurs) await dropLeftOverDatabases()
   process.env[TEMPLATE_ENV] = await prepareTemplate()
   process.env[SERVER_ENV] = await testServerUrl()
@@ -18,5 +18,5 @@ export async function globalSetup(): Promise<void> {
 export async function globalTeardown(): Promise<void> {
   if (!isOurs) return
   const stopped = await (await openSharedServer()).stop()
-  if (!stopped.ok) throw new Error(`the shared test server did not stop: ${stopped.reason}`)
+  if (!stopped.ok) throw new Error(`The shared test server did not stop. ${stopped.reason}`)
 }

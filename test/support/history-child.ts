@@ -1,4 +1,4 @@
-/** A process that archives a history for as long as its planned faults let it. Argument: a JSON object. */
+/** A process that archives a history until a planned fault ends it. Argument: a JSON object. */
 import { archiveHistory } from '../../src/domains/commands/index.ts'
 import { openDb } from '../../src/store/db.ts'
 import { type HistoryTask, oldWorld } from './history.ts'

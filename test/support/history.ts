@@ -1,4 +1,4 @@
-/** A history to archive: a room of commands, a folder, the owner's connections, and what table and files hold together. */
+/** A history to archive: a room of commands, a folder, the owner's connections, and the events of table and files together. */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -27,18 +27,18 @@ export type HistoryRoom = {
   readonly folder: string
   readonly world: HistoryDeps
   archive(more?: Partial<ArchiveHistory>): Promise<Decision<ArchivedHistory>>
-  /** Everything that was written can be read by followers, and so be moved. */
+  /** Waits until followers can read every event, so that all can be archived. */
   visible(): Promise<void>
-  /** In a process of its own, which ends at the points of the plan: the signal that ended it, or null. */
+  /** Archives in a child process that ends at the points of the plan. Returns the signal that ended it, or null. */
   archiveAside(faults: readonly PlannedFault[], limits?: ArchiveHistory['limits']): Promise<string | null>
-  /** Every event of the table, as the archive would write it. */
+  /** Every event of the table, in the format of the archive. */
   inTable(): Promise<ReadonlyMap<string, string>>
-  /** Every event of the files that rows name. */
+  /** Every event of the files that the archive rows name. */
   inArchive(): Promise<ReadonlyMap<string, string>>
   close(): Promise<void>
 }
 
-/** The day after tomorrow, looking back one day: everything that has ended is old. */
+/** The day after tomorrow with an age of one day: every ended command is old. */
 export function oldWorld(db: Db, folder: string): HistoryDeps & { readonly endedBefore: Date } {
   const now = () => new Date(Date.now() + 2 * DAY_MS)
   return { db, folder, now, newId: uuidV7Generator(now, randomBytes), endedBefore: new Date(Date.now() + DAY_MS) }
@@ -93,13 +93,13 @@ export async function openHistoryRoom(): Promise<HistoryRoom> {
   }
 }
 
-/** Until the feed shows everything that is committed: other databases of the server hold it back, too. */
+/** Waits until the feed shows every commit; other databases of the server delay it, too. */
 export function untilVisible(db: Db): Promise<void> {
   const hidden = 'select 1 from concord.domain_events where xid >= pg_snapshot_xmin(pg_current_snapshot()) limit 1'
   return until(async () => (await db.query(hidden)).length === 0, 'the end of older transactions')
 }
 
-/** What is missing, what was changed, and what is in both places at once. */
+/** Lists events that are missing, changed, or both in the table and in a file. */
 export async function compareHistory(history: HistoryRoom, written: ReadonlyMap<string, string>) {
   const [archive, table] = [await history.inArchive(), await history.inTable()]
   const isKnown = (id: string, line: string) => (archive.get(id) ?? table.get(id)) === line

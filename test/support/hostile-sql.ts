@@ -1,4 +1,4 @@
-/** Statements that want to write, in every way that anybody has thought of; among them a few that only read, as a control. */
+/** Statements that try to write, in every way we know; a few that only read are the control. */
 
 const direct = [
   `insert into accounts values (999, 'evil', 1)`,
@@ -142,7 +142,7 @@ const hidden = [
   `select * from ts_stat('delete from accounts returning to_tsvector(owner)')`,
 ]
 
-/** Ways to put a second statement behind a first one, or to hide the first word. */
+/** Ways to append a second statement or to hide the first word. */
 const wrapped = (statement: string): readonly string[] => [
   `select 1; ${statement}`,
   `select 1;;${statement};`,

@@ -1,4 +1,4 @@
-/** A folder and a home for tests of the scheduler from the command line. When the test is over, its processes end and the folder goes. */
+/** A folder and a home for tests of the scheduler from the command line. Processes and folder are removed after the test. */
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

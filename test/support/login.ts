@@ -1,4 +1,4 @@
-/** The database as its login sees it: row security does not bind it, rules can be dropped, and every row of every table can be read. */
+/** The database as its login sees it: without row security, free to drop rules and to read every row. */
 import pg from 'pg'
 
 export async function openLogin(url: string): Promise<pg.Client> {
@@ -7,7 +7,7 @@ export async function openLogin(url: string): Promise<pg.Client> {
   return client
 }
 
-/** All rows of all tables as one text. */
+/** All rows of all tables as one string. */
 export async function everyRow(url: string): Promise<{ readonly rows: string; readonly tables: number }> {
   const client = await openLogin(url)
   try {

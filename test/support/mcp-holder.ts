@@ -1,4 +1,4 @@
-/** A process that calls an MCP server which never answers, so that somebody can kill it meanwhile. */
+/** A process that calls an MCP server which never answers, for a test that kills it. */
 import { mcpConnector } from '../../src/domains/connectors/index.ts'
 import { mcpServerFile } from './mcp-mount.ts'
 
@@ -23,7 +23,7 @@ await connector.call({
     signal: new AbortController().signal,
     timeout_ms: 600_000,
     output_max_bytes: 1_000,
-    secret: () => Promise.reject(new Error('there is none')),
+    secret: () => Promise.reject(new Error('There is no secret.')),
     conceal: () => {},
     confirmDefinition: () => Promise.resolve(),
   },

@@ -1,4 +1,4 @@
-/** A mount of the MCP server that misbehaves, with its script and its writes; and a person who approves what it says about itself. */
+/** The misbehaving MCP server as a connector, with its script and its log, and a person who approves its definitions. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,10 +18,10 @@ export const mcpServerFile = new URL('./mcp-server.ts', import.meta.url).pathnam
 export type McpMount = {
   readonly folder: string
   script(script: McpScript): void
-  /** Everything of a kind that the servers have noted, over all starts. */
+  /** All log entries of a kind, over all starts. */
   noted(kind: 'started' | 'asked' | 'write'): readonly unknown[]
   declare(name: string, terms?: McpToolTerms): ConnectorDefinition
-  /** True when none of the processes that were ever started is there any more. */
+  /** True when every process that was started has ended. */
   isGone(): boolean
   close(): void
 }
@@ -63,7 +63,7 @@ export function openMcpMount(): McpMount {
 
 function isAlive(pid: number): boolean {
   try {
-    // A process that nobody has waited for yet still has its number.
+    // A zombie still has its process id.
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     return !/\) [ZX] /.test(stat)
   } catch {
@@ -71,7 +71,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** A person looks at everything the provider says now and approves it. */
+/** Approves every definition that the provider reports now. */
 export async function approveAll(gate: TestGate): Promise<void> {
   for (const definition of gate.connectors.definitions) {
     const asked = { workspaceId: gate.world.workspace, traceId: TRACE, signal: new AbortController().signal }

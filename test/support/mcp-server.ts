@@ -1,4 +1,4 @@
-/** An MCP server in one file, spoken to in lines, which does what its script file says at the moment it is started: also the wrong things. */
+/** An MCP server in one file that speaks JSON lines. Its script file decides at the start how it behaves and misbehaves. */
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -18,7 +18,7 @@ export type McpMode =
   | 'tool_error'
   | 'stubborn'
 
-/** What the script file holds. */
+/** The content of the script file. */
 export type McpScript = {
   readonly mode?: McpMode
   readonly description?: string
@@ -36,7 +36,7 @@ const send = (message: object) => process.stdout.write(`${JSON.stringify({ jsonr
 note('started', process.pid)
 if (mode === 'die_at_start') process.exit(3)
 if (mode === 'stubborn' || mode === 'hang') {
-  // Does not go when asked, and has a child that does not either.
+  // Ignores SIGTERM and has a child that does the same.
   process.on('SIGTERM', () => {})
   setInterval(() => {}, 60_000)
   const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 60_000)'], { stdio: 'ignore' })

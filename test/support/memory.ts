@@ -1,4 +1,4 @@
-/** A memory room for tests with the commands that govern it, a runtime that one single-steps, and people who decide. */
+/** A memory room with its commands, a runtime that a test steps, and people who decide. */
 import type { ApprovalDeps } from '../../src/domains/approvals/index.ts'
 import {
   anyHost,
@@ -39,10 +39,10 @@ export type MemoryRoom = {
   readonly memory: MemoryDeps
   readonly commands: CommandDeps
   readonly approvals: ApprovalDeps
-  /** What the writer of the tenant proposes, and its command driven until it rests. */
+  /** Proposes as the writer of the tenant and drives the command until it ends or waits. */
   propose(memory: ProposedMemory, more?: Partial<ProposeMemory>): Promise<Decision<MemoryProposal>>
   settle(commandId: string): Promise<string>
-  /** The data owner answers, the command goes on, and the candidates follow. */
+  /** The data owner decides, and the command and its candidates continue. */
   answer(proposal: MemoryProposal, decision: 'approved' | 'rejected'): Promise<string>
   follow(): Promise<number>
   consent(to: Pick<ProposedMemory, 'subject_type' | 'subject_id' | 'memory_type' | 'scope'>): Promise<string>
@@ -54,7 +54,7 @@ export const ada = { id: 'user:ada', kind: 'user', traceId: TRACE } as const
 
 let subjects = 0
 
-/** A preference that is written directly once its subject consents. */
+/** A preference that is written directly when its subject consents. */
 export function aPreference(more: Partial<ProposedMemory> = {}): ProposedMemory {
   subjects += 1
   return {
@@ -69,7 +69,7 @@ export function aPreference(more: Partial<ProposedMemory> = {}): ProposedMemory 
   }
 }
 
-/** A user who sees no private memory of others. */
+/** A user who cannot see the private memory of others. */
 export function aReader(userId: string): Actor {
   const principal = { ...aPrincipal, userId, externalId: userId }
   return { id: `user:${userId}`, kind: 'user', traceId: TRACE, principal }
@@ -95,7 +95,7 @@ const sleep = (ms: number, signal: AbortSignal) =>
   })
 
 export async function openMemoryRoom(deps: Partial<MemoryOptions> = {}): Promise<MemoryRoom> {
-  // A thousand callers wait for eight connections; on a busy machine the last of them waits long.
+  // A thousand callers share eight connections; on a busy machine the last one waits long.
   const opened = await openTestDb({ role: 'concord_engine', poolMax: 8 })
   const { db } = opened
   const clock = aWorld(db)
@@ -176,7 +176,7 @@ export async function openMemoryRoom(deps: Partial<MemoryOptions> = {}): Promise
   return room
 }
 
-/** Every row of every table of the database as text, system catalogues apart: where a word would be found if it were anywhere. */
+/** Every row of every table as text, without the system catalogues. A test searches it for a word. */
 export async function dumpDatabase(db: Db): Promise<string> {
   const tables = await db.query<{ name: string }>(
     `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname not in ('pg_catalog', 'information_schema')`,

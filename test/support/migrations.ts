@@ -1,4 +1,4 @@
-/** Folders of migrations for tests of the runner, a runner in a process of its own, and the picture of what it made. */
+/** Folders of migrations for tests of the runner, a runner in a child process, and a picture of the result. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ import { migrationsFolder } from '../../src/store/migrate/migration-file.ts'
 import { readCatalogue } from './schema/catalogue.ts'
 import { drawSchema } from './schema/picture.ts'
 
-/** A folder with these files, gone after the test. */
+/** A folder with these files, removed after the test. */
 export async function aMigrationFolder(t: TestContext, files: Readonly<Record<string, string>> = {}): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'concord-migrations-'))
   t.after(() => rm(folder, { recursive: true }))
@@ -22,7 +22,7 @@ export async function migrationFileNames(): Promise<string[]> {
   return (await readdir(migrationsFolder)).filter((name) => name.endsWith('.sql')).sort()
 }
 
-/** The product's migrations, changed on the way. */
+/** The product's migrations with changes. */
 export async function copyOfMigrations(
   t: TestContext,
   change: (text: string, name: string) => string = (text) => text,
@@ -36,14 +36,14 @@ export async function copyOfMigrations(
   return folder
 }
 
-/** The product's migrations with cluster roles of their own, which no other database of the server knows. */
+/** The product's migrations with their own cluster roles, which no other database of the server uses. */
 export async function withOwnRoles(t: TestContext, prefix: string): Promise<string> {
   return copyOfMigrations(t, (text) =>
     text.replaceAll('concord_engine', `${prefix}_engine`).replaceAll('concord_app', `${prefix}_app`),
   )
 }
 
-/** The number of the newest applied migration; 0 for a database that Concord has never seen. */
+/** The number of the newest applied migration; 0 for a database without Concord. */
 export async function versionOf(target: Parameters<typeof migrationStatus>[0]): Promise<number> {
   const status = await migrationStatus(target)
   return status.ok ? status.value.version : Number.NaN
@@ -53,7 +53,7 @@ export async function pictureOf(db: Db): Promise<string> {
   return drawSchema(await readCatalogue(db))
 }
 
-/** `migrateUp` in another process, which prints the name of each migration once it is committed. */
+/** Runs `migrateUp` in a child process, which prints the name of each migration after its commit. */
 export function spawnRunner(url: string, folder: string = migrationsFolder): ChildProcessWithoutNullStreams {
   const runner = new URL('../../src/store/migrate.ts', import.meta.url).href
   const program = `

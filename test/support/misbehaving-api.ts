@@ -1,4 +1,4 @@
-/** An HTTP API on loopback with books of its own, which misbehaves the way it is told to. */
+/** An HTTP API on loopback that records its writes and misbehaves as a test says. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -29,9 +29,9 @@ export type MisbehavingApi = {
   readonly url: string
   readonly port: number
   mode: ApiMode
-  /** Where the mode `moved` sends everybody. */
+  /** The target of the redirects of the mode `moved`. */
   movedTo: string
-  /** Deeds by key: what was really done. */
+  /** Writes by key: what was really done. */
   readonly done: Map<string, number>
   readonly requests: {
     readonly method: string
@@ -39,7 +39,7 @@ export type MisbehavingApi = {
     readonly headers: IncomingMessage['headers']
     readonly body: string
   }[]
-  /** Connections that the other side has left. */
+  /** Connections that the client has closed. */
   readonly left: () => number
   close(): Promise<void>
 }
@@ -92,7 +92,7 @@ function answer(api: Books, request: IncomingMessage, response: ServerResponse, 
   const key = String(headers['idempotency-key'] ?? url)
   const apply = () => api.done.set(key, (api.done.get(key) ?? 0) === 0 ? 1 : (api.done.get(key) ?? 0))
   const good = { id: 'c1', key }
-  // A request may say itself how it wants to be treated, so that many can be under way at once.
+  // A request may choose its mode, so that many modes run at once.
   const asked = new URL(url, 'http://api.test').searchParams.get('as') as ApiMode | null
   switch (asked ?? api.mode) {
     case 'honest':

@@ -1,4 +1,4 @@
-/** A real SMTP server on loopback with a book of what it took, which misbehaves the way it is told to. */
+/** A real SMTP server on loopback that records its messages and misbehaves as a test says. */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { SMTPServer } from 'smtp-server'
 
@@ -7,7 +7,7 @@ export type MailMode = 'honest' | 'slow' | 'hang' | 'refuse_recipient' | 'busy' 
 export type MisbehavingMail = {
   readonly port: number
   mode: MailMode
-  /** Whole messages, as they came. */
+  /** Whole messages as received. */
   readonly taken: string[]
   readonly left: () => number
   close(): Promise<void>
@@ -53,7 +53,7 @@ export async function openMisbehavingMail(login: {
   })
   smtp.on('error', () => {})
   const inner = await listen(smtp.server)
-  // A door before it, so that what is no SMTP at all can be said too.
+  // A proxy before the server, which can also send bytes that are not SMTP.
   const door = createServer((socket) => {
     raw.add(socket)
     socket

@@ -1,13 +1,13 @@
-/** A database whose client can be made to die before or after each of its writes: what was committed stays, what comes after never happens. */
+/** A database whose client dies before or after a chosen write: earlier commits stay, later statements never run. */
 import type { Db } from '../../src/store/db.ts'
 import { ProcessDied } from './fake-providers.ts'
 
 export type Mortal = {
-  /** Passages so far: one before and one after everything that is written. */
+  /** The passages so far: one before and one after each write. */
   readonly passage: () => number
-  /** From here on; the count begins anew. `Infinity`: it lives. */
+  /** Restarts the count; `Infinity` means that the client lives. */
   dieAt(passage: number): void
-  /** Another process takes over; it dies no more. */
+  /** Another process takes over and does not die. */
   resurrect(): void
   around<T>(work: () => Promise<T>): Promise<T>
   wrap(db: Db): Db

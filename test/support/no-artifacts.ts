@@ -1,4 +1,4 @@
-/** The artifacts of a process whose work writes none: their folder is never made. */
+/** The artifacts of a process that writes none: their folder is never created. */
 import { tmpdir } from 'node:os'
 import { readConfig } from '../../src/app/config.ts'
 import { openArtifacts } from '../../src/app/open-work.ts'

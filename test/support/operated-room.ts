@@ -1,4 +1,7 @@
-/** A room of commands with the programs that an operator runs on its database. When the test is over, they end and the database goes. */
+/**
+ * A room of commands with the programs that an operator runs on its database. They end with the test, and the database is
+ * dropped.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

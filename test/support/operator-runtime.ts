@@ -1,6 +1,6 @@
-/** The default runtime as an operator opens it: it gives no turns, and shows, stops and resumes those of others. */
+/** The default runtime as an operator opens it: it runs no turns, but shows, stops and resumes those of others. */
 import type { BookRuntime } from '../../src/runtime/book/index.ts'
-import { createDbosRuntime } from '../../src/runtime/dbos/index.ts'
+import { createDbosRuntime } from './dbos-runtime.ts'
 import type { Db } from '../../src/store/db.ts'
 import { accepted } from './tenant.ts'
 

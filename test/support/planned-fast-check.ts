@@ -5,14 +5,14 @@ import { planProperties, runsOf } from './property-plan.ts'
 
 export * from 'fast-check'
 
-/** fast-check's own number, for a property that names none. */
+/** The default of fast-check, for a property without a number of runs. */
 const USUAL_RUNS = 100
 
 const plan = planProperties(process.env)
 if (!plan.ok) throw new Error(plan.says)
 if (plan.seed !== undefined) fc.configureGlobal({ seed: plan.seed })
 
-// Not by `configureGlobal`: the number that a property names itself goes before that one. The cast: one body has all its forms.
+// `configureGlobal` would not do: the number of a property overrides it. The cast covers all overloads with one body.
 const assert = ((property, params) => {
   countAssertion()
   return fc.assert(property, { ...params, numRuns: runsOf(plan, params?.numRuns ?? USUAL_RUNS) })

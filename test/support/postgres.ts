@@ -1,10 +1,9 @@
 /**
- * The Postgres server that tests share: the one that `TEST_DATABASE_URL` names, or one of our own in a fixed folder under the
- * temporary directory, started by the first test that needs it and adopted by all others, also in later runs.
- *
- * Our own runs with `unsafeForTests`: it never flushes to disk. What these tests prove (constraints, locks, races, SQL)
- * does not depend on flushes, and each commit costs microseconds in place of milliseconds. Tests of crashes and of the
- * embedded server itself, and the benchmarks, open a server of their own with the settings of the product.
+ * The Postgres server that tests share: the one in `TEST_DATABASE_URL`, or our own in a fixed temporary folder. The first test
+ * starts it, and all others adopt it, also in later runs. Our own runs with `unsafeForTests` and never flushes to disk. These
+ * tests prove constraints, locks, races and SQL, which do not depend on flushes, and a commit takes microseconds instead of
+ * milliseconds. Tests of crashes and of the embedded server, and the benchmarks, open their own server with the settings of the
+ * product.
  */
 import { tmpdir, userInfo } from 'node:os'
 import path from 'node:path'
@@ -15,23 +14,23 @@ import { type EmbeddedPostgres, openEmbeddedPostgres } from '../../src/store/emb
 /** Set by the global setup for the test files that it runs. */
 export const SERVER_ENV = 'CONCORD_TEST_SERVER_URL'
 
-/** Followed by the process number of the test file, a count and chance. */
+/** Followed by the process id of the test file, a count and random digits. */
 export const TEST_DATABASE_PREFIX = 'concord_test_'
 
 const sharedHome = path.join(tmpdir(), `concord-test-postgres-18-${userInfo().uid}`)
 
-/** One per process: a second open would only be a second user of the same server. */
+/** One per process: a second one would be another user of the same server. */
 let shared: Promise<EmbeddedPostgres> | undefined
 
 export function openSharedServer(): Promise<EmbeddedPostgres> {
   shared ??= openEmbeddedPostgres({ home: sharedHome, unsafeForTests: true }).then((opened) => {
     if (opened.ok) return opened.value
-    throw new Error(`the shared test server is not available: ${opened.reason} (${opened.code}; ${opened.hint})`)
+    throw new Error(`The shared test server is not available. ${opened.reason} (${opened.code}; ${opened.hint})`)
   })
   return shared
 }
 
-/** Where test databases are made; the login may create databases. */
+/** The address at which test databases are created; the login may create databases. */
 export async function testServerUrl(): Promise<string> {
   return process.env[SERVER_ENV] ?? process.env['TEST_DATABASE_URL'] ?? (await openSharedServer()).superuserUrl
 }
@@ -53,7 +52,7 @@ export function inDatabase(serverUrl: string, name: string): string {
   return url.href
 }
 
-/** Test files that were killed leave their databases behind; their process number says that nobody will come back for them. */
+/** A killed test file leaves its databases behind; its process id shows that it has ended. */
 export async function dropLeftOverDatabases(): Promise<void> {
   await onTestServer(async (client) => {
     const { rows } = await client.query<{ name: string }>(

@@ -1,4 +1,4 @@
-/** Memories in one process: the smallest store that keeps every promise of the port, for tests of what stands on it. */
+/** Memories in one process: the smallest store that fulfils the port, for tests of its callers. */
 import { decideMove } from '#kernel/machine'
 import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory'
 import { accept, type Decision } from '#kernel/refusal'
@@ -107,7 +107,7 @@ function isVisible(record: StoredMemory, scope: SearchScope): boolean {
   )
 }
 
-/** Undefined: it does not fit the query at all. */
+/** Undefined when it does not match the query. */
 function scoreOf({ record, embedding }: Kept, query: MemoryQuery | null): number | null | undefined {
   if (!query) return null
   if (query.embedding) {

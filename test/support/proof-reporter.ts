@@ -1,13 +1,13 @@
 /**
- * A reporter for node's test runner that writes one JSON line per test, with the whole path of its titles, so that
- * `npm run requirements` can tell which rows the run proved.
+ * A reporter for node's test runner that writes one JSON line per test with the path of its titles. `npm run requirements` counts
+ * the proven rows from it.
  */
 import { relative } from 'node:path'
 import type { TestEvent } from 'node:test/reporters'
 import { formatResult, type Outcome, type TestResult } from '../../scripts/requirements/results.ts'
 
 type Reported = Extract<TestEvent, { type: 'test:pass' | 'test:fail' }>
-/** The branch of the title tree that a file is on right now; a parent's own result arrives after its children's. */
+/** The current branch of the title tree of each file; the result of a parent arrives after those of its children. */
 type Branch = { title: string; isParent: boolean }[]
 
 export default async function* proofReporter(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
@@ -27,7 +27,7 @@ export default async function* proofReporter(events: AsyncIterable<TestEvent>): 
   }
 }
 
-/** The file that node was asked to run; `file` alone is the one in which `test()` was called, for example a suite of cases. */
+/** The file that node runs; `file` alone is the one that calls `test()`, for example a suite of cases. */
 function fileOf(data: { readonly file?: string; readonly entryFile?: string }): string {
   return data.entryFile ?? data.file ?? ''
 }
@@ -38,7 +38,7 @@ function branchOf(branches: Map<string, Branch>, file: string): Branch {
   return branch
 }
 
-/** Only leaves count. A parent is recorded when it failed by itself, for example in a hook, and not through a child. */
+/** Only leaves count. A parent is recorded when it fails by itself, for example in a hook, and not through a child. */
 function resultOf(event: Reported, branch: Branch): TestResult | undefined {
   const { nesting, name, details } = event.data
   const isLeaf = details.type !== 'suite' && !branch[nesting]?.isParent

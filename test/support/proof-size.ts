@@ -1,4 +1,4 @@
-/** How much a proof by repetition repeats: a little in `npm test`, much in `npm run test:chaos`, times `--property-runs`. */
+/** The number of repetitions of a proof: few in `npm test`, many in `npm run test:chaos`, times `--property-runs`. */
 import { planProperties } from './property-plan.ts'
 
 export function proofSize(quick: number, long: number): number {

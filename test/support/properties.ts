@@ -1,6 +1,6 @@
 /**
- * Loaded before every test file (`--import`): puts fast-check with the planned seed and number of runs in the place of fast-check
- * where a test imports it. Files without a property pay nothing.
+ * Loaded before every test file (`--import`): replaces fast-check with a copy that has the planned seed and number of runs. Files
+ * without a property pay nothing.
  */
 import { registerHooks } from 'node:module'
 import { planProperties } from './property-plan.ts'

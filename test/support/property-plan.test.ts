@@ -1,4 +1,4 @@
-/** The seed and the number of runs of properties: fixed in CI, random elsewhere, and what is asked for goes first. */
+/** The seed and the number of runs of properties: fixed in CI, random elsewhere; an explicit setting wins. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { planProperties } from './property-plan.ts'

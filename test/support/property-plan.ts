@@ -1,20 +1,20 @@
 /** Decides the seed and the number of runs of every property from the environment. */
 
-/** In CI the change is judged, not luck: the same commit meets the same values every time. */
+/** CI judges the change and not luck: the same commit meets the same values every time. */
 const CI_SEED = 20_261_115
 /** fast-check keeps seeds and counts in 32 bits. */
 const MOST = 2 ** 31 - 1
-/** Runs of one property in the quick tier. The number that a property names itself is for the long one. */
+/** The runs of one property in the quick tier. A property's own number is for the chaos tier. */
 const QUICK_RUNS = 100
 
 export type PropertyPlan =
   | {
       readonly ok: true
-      /** Absent: every property draws its own. */
+      /** Absent when every property draws its own seed. */
       readonly seed?: number
-      /** How many times as many runs as a property asks for. */
+      /** The factor for the number of runs that a property asks for. */
       readonly times: number
-      /** True in the chaos tier, and where somebody asks for more runs. */
+      /** True in the chaos tier, and when a person asks for more runs. */
       readonly isLong: boolean
       readonly says: string
     }

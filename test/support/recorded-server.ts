@@ -1,4 +1,4 @@
-/** A server that gives recorded answers, and the command line run against it: only the server is not the real one. */
+/** A server with recorded answers, and the command line against it. Only the server is fake. */
 import { createServer } from 'node:http'
 import { Readable } from 'node:stream'
 import type { AddressInfo } from 'node:net'
@@ -11,7 +11,7 @@ export const COMMAND_ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
 export const APPROVAL_ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
 
 export type Heard = { readonly line: string; readonly body: unknown; readonly headers: Record<string, unknown> }
-/** An answer by `METHOD /path?query`; a list is given one by one, and its last one for ever. */
+/** Answers by `METHOD /path?query`. A list is used in order, and its last answer repeats. */
 export type Answers = Readonly<Record<string, unknown>>
 
 export class Problem {
@@ -30,7 +30,7 @@ export type Said = {
   readonly heard: readonly Heard[]
 }
 
-/** Runs one command line against these answers; what is not among them is 404. */
+/** Runs one command line against these answers; every other request gets a 404. */
 export async function runAgainst(
   answers: Answers,
   args: readonly string[],

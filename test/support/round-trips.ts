@@ -1,4 +1,4 @@
-/** Counts the ways to the database and back: what is sent without waiting in between is one. */
+/** Counts the round trips to the database; pipelined statements are one. */
 import type { PoolClient } from 'pg'
 import type { Db } from '#store'
 
@@ -7,7 +7,7 @@ export async function countRoundTrips(db: Db, work: () => Promise<unknown>): Pro
   let count = 0
   const answered = () => void (count += 1)
   const watch = (client: PoolClient) => {
-    // The client says so whenever everything that it sent has been answered.
+    // The client emits `drain` when every statement has been answered.
     if (!seen.has(client)) client.on('drain', answered)
     seen.add(client)
   }

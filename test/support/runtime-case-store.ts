@@ -1,7 +1,6 @@
-/** Rows for the cases of the runtime suite, in a table of the test database, with the fence of a turn on each. */
+/** Rows for the runtime suite in a table of the test database, each with the fence of a turn. */
 import type { Db } from '../../src/store/db.ts'
 import type { Tx } from '../../src/store/transaction.ts'
-import { decideFence } from '../../src/runtime/fence.ts'
 import type { TestDb } from './database.ts'
 
 type CaseRowTx = Tx & {
@@ -11,12 +10,12 @@ type CaseRowTx = Tx & {
 }
 
 export type CaseRows = {
-  /** Of this store's keys in the table, so that leftovers of another case are not seen. */
+  /** The prefix of this store's keys, so that it ignores the rows of other cases. */
   readonly prefix: string
   read<T>(key: string): Promise<T | undefined>
   transaction<T>(work: (tx: CaseRowTx) => Promise<T>): Promise<T>
   schedules(): Promise<{ name: string }[]>
-  /** Forgets rows, schedules and whatever the runtime still has open. */
+  /** Deletes the rows, the schedules and the open work of the runtime. */
   clear(): Promise<void>
 }
 
@@ -36,7 +35,7 @@ export function caseRowsOn(db: Db, prefix: string): Pick<CaseRows, 'read' | 'tra
       db.transaction((tx) => {
         const shown: CaseRowTx = Object.assign(tx, {
           async read<T>(key: string) {
-            // A row that is not there yet cannot be locked; its name can.
+            // A row that does not exist cannot be locked, but its name can.
             await tx.query('select pg_advisory_xact_lock(hashtextextended($1, 1))', [prefix + key])
             const [row] = await tx.query<{ value: T | null }>('select value from public.case_rows where key = $1', [
               prefix + key,
@@ -55,7 +54,7 @@ export function caseRowsOn(db: Db, prefix: string): Pick<CaseRows, 'read' | 'tra
                on conflict (key) do update set turn_token = greatest(r.turn_token, excluded.turn_token) returning turn_token`,
               [prefix + key, token],
             )
-            return decideFence(row?.turn_token ?? null, token).ok
+            return row?.turn_token === token
           },
         })
         return work(shown)

@@ -8,7 +8,7 @@
  * none      only opens
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createDbosRuntime } from '../../src/runtime/dbos/index.ts'
+import { createDbosRuntime } from './dbos-runtime.ts'
 import { inEnvironment, type Next, queuesIn } from '../../src/runtime/index.ts'
 import { openDb } from '../../src/store/db.ts'
 import { openChance } from './chance.ts'
@@ -58,7 +58,7 @@ if (drive === 'facts') {
   const chance = openChance('a worker')
   runtime.register('job', async (id, { token }) => {
     const seen = (await rows.read<number[]>(`${id}:facts`))?.length ?? 0
-    // Between reading and writing lies the moment in which a wake must not get lost.
+    // A wake between the read and the write must not be lost.
     await sleep(chance.whole(20))
     await rows.transaction(async (tx) => {
       if (await tx.fence(`${id}:seen`, token)) await tx.write(`${id}:seen`, seen)

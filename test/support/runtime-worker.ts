@@ -1,11 +1,11 @@
-/** Worker processes of the runtime on DBOS, for tests that kill, freeze and start them together. */
+/** Worker processes of the DBOS runtime, for tests that kill, freeze and start them together. */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { QueueSpec } from '../../src/runtime/index.ts'
 
 export type RuntimeWorkerOptions = {
-  /** What it does with a turn; see runtime-worker-child.ts. */
+  /** How it handles a turn; see runtime-worker-child.ts. */
   readonly drive: 'stranger' | 'steps' | 'facts' | 'busy' | 'none'
   readonly prefix: string
   readonly times?: Readonly<Record<string, number>>
@@ -15,24 +15,24 @@ export type RuntimeWorkerOptions = {
 
 export type RuntimeWorker = {
   readonly pid: number
-  /** What it said since it was ready, line by line. */
+  /** Its output since it was ready, line by line. */
   next(): Promise<string>
   signal(signal: NodeJS.Signals): void
   kill(): Promise<void>
 }
 
-/** Ready when this resolves. */
+/** Resolves when the worker is ready. */
 export async function aRuntimeWorker(url: string, options: RuntimeWorkerOptions): Promise<RuntimeWorker> {
   const program = fileURLToPath(new URL('runtime-worker-child.ts', import.meta.url))
   const child = spawn(process.execPath, [program, url, JSON.stringify(options)], {
-    // Its input ends with us, and it with its input: nobody is left behind when a test is killed.
+    // The child ends with its input, and its input ends with this process.
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const gone = new Promise<void>((resolve) => child.once('close', () => resolve()))
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const next = async () => {
     const line = await lines.next()
-    if (line.done) throw new Error('the worker ended without a word')
+    if (line.done) throw new Error('The worker ended without output.')
     return line.value
   }
   const kill = () => {
@@ -42,7 +42,7 @@ export async function aRuntimeWorker(url: string, options: RuntimeWorkerOptions)
   const first = await next()
   if (first !== 'ready') {
     await kill()
-    throw new Error(`the worker said ${first}`)
+    throw new Error(`The worker printed ${first}.`)
   }
   return { pid: child.pid ?? 0, next, signal: (signal) => void child.kill(signal), kill }
 }

@@ -1,4 +1,4 @@
-/** An S3-shaped server on loopback: keeps objects in memory, checks every signature itself, and goes wrong when told to. */
+/** An S3 server on loopback: keeps objects in memory, checks every signature, and fails as a test says. */
 import { createHash, createHmac } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,9 +10,9 @@ export type S3Server = {
   readonly bucket: string
   readonly keys: { readonly accessKey: string; readonly secretKey: string; readonly region: string }
   readonly objects: Map<string, { bytes: Buffer; modified: Date }>
-  /** What happens to the next requests, in order; then it does what it is asked. */
+  /** What happens to the next requests, in order. Afterwards every request succeeds. */
   readonly troubles: S3Trouble[]
-  /** Every request, with the status that it was answered with. */
+  /** Every request with the status of its answer. */
   readonly heard: string[]
   close(): Promise<void>
 }
@@ -86,7 +86,7 @@ export async function startS3Server(): Promise<S3Server> {
   }
 }
 
-/** Written from the published description, not from the client: from what arrived, byte by byte. */
+/** Written from the published specification and not from the client: checks the received bytes. */
 function isSigned(request: IncomingMessage, url: URL, body: Buffer, keys: S3Server['keys']): boolean {
   const header = request.headers.authorization ?? ''
   const [, who, day = '', region, names = '', signature] =
@@ -117,7 +117,7 @@ function isSigned(request: IncomingMessage, url: URL, body: Buffer, keys: S3Serv
   return hmac(key, text).toString('hex') === signature
 }
 
-/** Two keys a page, so that whoever lists has to turn pages. */
+/** Two keys per page, so that every list has several pages. */
 function listing(objects: S3Server['objects'], url: URL): string {
   const prefix = url.searchParams.get('prefix') ?? ''
   const from = Number(url.searchParams.get('continuation-token')?.split('&')[0] ?? 0)

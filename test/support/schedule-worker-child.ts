@@ -35,8 +35,8 @@ console.log('ready')
 const lines = createInterface({ input: process.stdin })
 lines.on('line', (line) => {
   aheadMs = Number(line)
-  // The clock has jumped: a timer of real time would not notice.
+  // The clock has jumped, and a real timer would not notice.
   void runtime.wake({ kind: 'schedule', id: row?.id ?? '' }).catch(() => {})
 })
-// Its input ends with its parent, and it with its input.
+// The process ends with its input, and its input ends with its parent.
 lines.on('close', () => process.exit(1))

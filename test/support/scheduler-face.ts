@@ -1,4 +1,4 @@
-/** A scheduler for tests of the API: a real file, the real loop, real children, and what the routes need of it. */
+/** A scheduler for tests of the API: a real file, the real loop and real children. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,14 +19,14 @@ export type TestSchedulerApi = {
   readonly face: SchedulerApi
   readonly scheduler: Scheduler
   readonly folder: string
-  /** All rows of all tables, so that a test can say that nothing was written. */
+  /** All rows of all tables: a test compares them to prove that nothing was written. */
   fingerprint(): string
-  /** Begins the loop; before, nothing is dispatched. */
+  /** Starts the loop; nothing is dispatched before. */
   begin(): void
   close(): Promise<void>
 }
 
-/** `shell` does the script in its params' place: a fixed command, so a writer may use it. */
+/** `shell` runs a fixed command, so a writer may use it. */
 const shell: JobTypeBody = {
   job_type: 'shell',
   retry_policy: { max_retries: 0 },

@@ -1,4 +1,4 @@
-/** The governed path as a process opens it, on a database of its own, with a clock of the schedules that the test alone moves. */
+/** The work of a process with its own database and a schedule clock that only the test moves. */
 import { randomBytes } from 'node:crypto'
 import { openLog } from '../../src/app/log.ts'
 import { type OpenedWork, openWork, type WorkOptions } from '../../src/app/open-work.ts'
@@ -10,7 +10,7 @@ import { tickDefinitions } from './projects/commands.ts'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld } from './tenant.ts'
 import { until } from './until.ts'
 
-/** The work of a process on the database of a test API, with the catalog of ticks. */
+/** The work of a process on the database of a test API, with the ticks in its catalog. */
 export async function openWorkOn(world: TestWorld, workspaceId: string): Promise<OpenedWork> {
   const real = {
     ...world,
@@ -41,25 +41,25 @@ export type ScheduleBench = {
   readonly tenant: Tenant
   readonly other: Tenant
   work(): OpenedWork
-  /** The process ends and another one starts, perhaps with another catalog. */
+  /** Ends the process and starts another one, with another catalog if given. */
   restart(definitions?: readonly Definition[], more?: Partial<Project>): Promise<OpenedWork>
-  /** The clock of the schedules goes on, and they look at it. */
+  /** Moves the clock of the schedules and wakes them. */
   pass(ms: number): Promise<void>
-  /** Waits until no firing is under way. */
+  /** Waits until no firing is open. */
   rest(): Promise<void>
-  /** Now, by the clock of the schedules. */
+  /** The time of the schedule clock. */
   now(): Date
-  /** What schedules asked for, by key; what every installation has, apart. */
+  /** The commands of schedules by key, without those of the shipped schedules. */
   commands(): Promise<readonly CommandRow[]>
-  /** What a shipped schedule asked for. */
+  /** The commands of a shipped schedule. */
   shipped(commandType: string): Promise<readonly CommandRow[]>
-  /** Waits until this many commands have come. */
+  /** Waits until there are this many commands. */
   reach(count: number): Promise<readonly CommandRow[]>
   close(): Promise<void>
 }
 
 const HOUR_MS = 3_600_000
-/** A moment after the next full hour: nothing is due before the test says that time has passed, whenever and however slowly it runs. */
+/** Shortly after the next full hour: nothing is due until the test moves the clock, however slowly it runs. */
 const afterTheHour = () => new Date(Math.ceil(Date.now() / HOUR_MS) * HOUR_MS + 5_000)
 
 export async function openScheduleBench(

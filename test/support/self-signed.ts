@@ -1,4 +1,4 @@
-/** A certificate for one host name, made on the spot: tests of TLS need one, and none should lie in a repository. */
+/** Creates a certificate for one host name, because no key belongs into a repository. */
 import { createSign, generateKeyPairSync } from 'node:crypto'
 
 const tagged = (tag: number, ...parts: readonly Uint8Array[]): Buffer => {

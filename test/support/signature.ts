@@ -1,2 +1,2 @@
-/** How Concord checks what others sign, for tests of rooms that only sign. */
+/** The signature check of Concord, for tests of rooms that only sign. */
 export { checkDelivery } from '../../src/domains/commands/receive-webhook.ts'

@@ -1,8 +1,8 @@
-/** A connector for tests that takes a call and never answers, with all the time a declaration may give. */
+/** A connector that takes a call and never answers, with the longest timeout that a declaration allows. */
 import { z } from 'zod'
 import { type ConnectorDefinition, type ConnectorResult, defineConnector } from '../../src/domains/connectors/index.ts'
 
-/** `call` hears of every call, and may answer it after all. */
+/** `call` receives every call and may answer it. */
 export function silentConnector(call: () => Promise<ConnectorResult> | undefined): ConnectorDefinition {
   return defineConnector({
     connector_type: 'silent',

@@ -1,6 +1,6 @@
 /**
- * Rows that the schema accepts, one builder per table, in the words of the database. A test changes one column and knows
- * that nothing else is wrong with the row.
+ * Rows that the schema accepts, with one builder per table. A test changes one column and knows that the rest of the row is
+ * valid.
  */
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../src/store/statement.ts'
@@ -8,7 +8,7 @@ import type { Sql } from '../../src/store/statement.ts'
 export type Row = Readonly<Record<string, unknown>>
 type Asks = Pick<Sql, 'query'>
 
-/** Objects become JSON, arrays become Postgres arrays; a JSON array is given as text. */
+/** Objects become JSON and arrays Postgres arrays; a JSON array is given as text. */
 export async function insertRow<R extends Row>(sql: Asks, table: string, row: R): Promise<R> {
   const columns = Object.keys(row)
   const marks = columns.map((_, index) => `$${index + 1}`)
@@ -18,7 +18,7 @@ export async function insertRow<R extends Row>(sql: Asks, table: string, row: R)
 
 const hash32 = (fill: number): Buffer => Buffer.alloc(32, fill)
 
-/** Everything that one workspace can hold, one row each. */
+/** One row of everything that a workspace can hold. */
 export type StoreRows = Readonly<
   Record<
     | 'org'
@@ -59,7 +59,7 @@ export const aStoreRowsOf = (ids: Partial<StoreRows> = {}): StoreRows => ({
   ...ids,
 })
 
-/** A new row for each table inside `world`; keys that must be unique are new every time. */
+/** A new row for each table of `world`, with new unique keys. */
 export const rowsOf = {
   'identity.orgs': () => ({ id: randomUUID(), name: 'Acme', slug: randomUUID() }),
   'identity.users': ({ org }: StoreRows) => ({
@@ -300,7 +300,7 @@ export const rowsOf = {
 export type TableName = keyof typeof rowsOf
 export const tableNames = Object.keys(rowsOf) as readonly TableName[]
 
-/** Inserts a whole world: every table has at least one row of it, but for archives, which only the owner may add. */
+/** Inserts a row into every table, except for archives, which only the owner may add. */
 export async function insertStoreRows(sql: Asks, world: StoreRows = aStoreRowsOf()): Promise<StoreRows> {
   const put = (table: TableName, row: Row = {}) => insertRow(sql, table, { ...rowsOf[table](world), ...row })
   await put('identity.orgs', { id: world.org })

@@ -1,6 +1,6 @@
 /**
- * A database with all migrations applied, from which every test copies its own. It is named after the content of the
- * migrations, so that a changed migration makes a new one.
+ * A migrated database that every test copies. Its name contains a hash of the migrations, so a changed migration creates a new
+ * one.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -10,16 +10,16 @@ import type pg from 'pg'
 import { migrateUp } from '#store'
 import { inDatabase, onTestServer, testServerUrl } from './postgres.ts'
 
-/** Set by the global setup, which has prepared the template already. */
+/** Set by the global setup, which prepares the template. */
 export const TEMPLATE_ENV = 'CONCORD_TEST_TEMPLATE'
 
 const folder = fileURLToPath(new URL('../../src/store/migrations/', import.meta.url))
 const PREFIX = 'concord_template_'
-/** Older ones belong to migrations that have changed since; some are kept for runs that are still under way. */
+/** Older templates belong to earlier migrations; some are kept for other runs. */
 const KEPT = 5
 
 async function migrationsHash(): Promise<string> {
-  // The runner's own table comes from this file.
+  // This file creates the table of the runner.
   const hash = createHash('sha256').update(await readFile(path.join(folder, '../migrate.ts')))
   for (const name of (await readdir(folder, { recursive: true })).sort()) {
     if (name.endsWith('.sql'))
@@ -35,17 +35,17 @@ async function migrationsHash(): Promise<string> {
 async function migrate(url: string): Promise<void> {
   const migrated = await migrateUp(url)
   if (!migrated.ok)
-    throw new Error(`the migrations were refused: ${migrated.reason} (${migrated.code}; ${migrated.hint})`)
+    throw new Error(`The migrations were refused. ${migrated.reason} (${migrated.code}; ${migrated.hint})`)
 }
 
-/** The name of the migrated template; the first caller makes it, the others wait for it. */
+/** Returns the name of the migrated template. The first caller creates it, and the others wait. */
 export async function prepareTemplate(): Promise<string> {
   const serverUrl = await testServerUrl()
   return onTestServer(async (client) => {
     await client.query('select pg_advisory_lock(hashtext($1))', [PREFIX])
     for (;;) {
       const name = PREFIX + (await migrationsHash())
-      // Only a finished one carries the mark; an unfinished one is what a crash left.
+      // Only a finished template has the mark; an unfinished one is left from a crash.
       const { rowCount: finished } = await client.query(
         'select from pg_database where datname = $1 and datistemplate',
         [name],
@@ -54,7 +54,7 @@ export async function prepareTemplate(): Promise<string> {
       await client.query(`drop database if exists ${name} with (force)`)
       await client.query(`create database ${name}`)
       await migrate(inDatabase(serverUrl, name))
-      // Somebody may have saved a migration while it was being read: the name would then lie.
+      // A migration may have changed during the run; the name would be wrong.
       if (name !== PREFIX + (await migrationsHash())) continue
       await client.query(`alter database ${name} with is_template true allow_connections false`)
       await dropOldTemplates(client)

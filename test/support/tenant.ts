@@ -1,4 +1,4 @@
-/** People and workspaces for tests: a world whose clock the test moves, and an organisation with one user of each role. */
+/** People and workspaces for tests: a clock that the test moves, and an organisation with one user for each role. */
 import { randomBytes } from 'node:crypto'
 import {
   createOrg,
@@ -21,7 +21,7 @@ import { byPerson, bySystem } from '#kernel/actor'
 export const TRACE = 'trace_00000000000000000000000000000001'
 
 export type TestWorld = IdentityDeps & {
-  /** Moves the world's clock. */
+  /** Moves the clock. */
   travel(ms: number): void
 }
 
@@ -40,10 +40,10 @@ export function aWorld(db: Db, start = new Date('2026-05-01T10:00:00.000Z')): Te
   }
 }
 
-/** The value, or a failed test that names the refusal. */
+/** Returns the value, or fails the test with the refusal. */
 export function accepted<T>(decision: Decision<T>): T {
   if (decision.ok) return decision.value
-  throw new Error(`refused with ${decision.code}: ${decision.reason}`)
+  throw new Error(`Refused with ${decision.code}: ${decision.reason}`)
 }
 
 export type TestPerson = { readonly principal: Principal; readonly key: string; readonly keyId: string }
@@ -51,7 +51,7 @@ export type TestPerson = { readonly principal: Principal; readonly key: string; 
 export type Tenant = {
   readonly orgId: string
   readonly slug: string
-  /** Open to everyone of the org, owned by the admin. */
+  /** Open to everyone in the org and owned by the admin. */
   readonly workspace: Workspace
   readonly people: Readonly<Record<PlatformRole, TestPerson>>
 }
@@ -100,7 +100,7 @@ export async function aPerson(
   return { principal: { ...principal, keyId: stored.id }, key, keyId: stored.id }
 }
 
-/** An org role with these members. */
+/** Creates an org role with these members. */
 export async function anOrgRole(
   world: IdentityDeps,
   orgId: string,

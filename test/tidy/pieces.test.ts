@@ -52,7 +52,7 @@ describe('pieces of the package', () => {
     })
 
   test('[PRM-26] the README says what Concord is not', () => {
-    const [, isNot = ''] = /Concord is a layer of meaning and contract[^.]*\. It is ([\s\S]*?)\.\n/.exec(readme) ?? []
+    const [, isNot = ''] = /Concord adds contracts to existing systems\. It is ([\s\S]*?)\.\n/.exec(readme) ?? []
     for (const other of [
       'durable runtime',
       'compute engine',

@@ -4,7 +4,6 @@ import { spawn } from 'node:child_process'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type ArtifactRoom, openArtifactRoom } from '#test/artifacts'
-import { collect } from '#test/collect'
 import { nextFence } from '#test/commands'
 import { type FailpointName, faultEnv } from '#test/fault-plan'
 import { accepted } from '#test/tenant'
@@ -32,7 +31,7 @@ describe('a writer of artifacts that is killed', () => {
   }
   const rowsOf = (commandId: string) =>
     room.db.query<StoredArtifact>('select * from concord.artifacts where command_id = $1', [commandId])
-  const blobs = async () => (await collect(room.store.list())).map(({ sha256 }) => sha256).toSorted()
+  const blobs = async () => (await Array.fromAsync(room.store.list())).map(({ sha256 }) => sha256).toSorted()
   /** Long after: whatever is not needed is older than the grace time. */
   const sweepLater = () => sweepBlobs({ ...room.world, now: () => new Date('2999-01-01T00:00:00Z') })
 

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { type ArtifactRoom, byWorker, openArtifactRoom } from '#test/artifacts'
-import { collect } from '#test/collect'
 import { aCommand } from '#test/concord-rows'
 import { accepted } from '#test/tenant'
 import type { StoredArtifact } from './artifact.ts'
@@ -19,10 +18,10 @@ describe('writing artifacts', () => {
 
   const codeOf = async (draft: Partial<WriteArtifact>) => {
     const before = await room.counts()
-    const blobs = (await collect(room.store.list())).length
+    const blobs = (await Array.fromAsync(room.store.list())).length
     const written = await room.write(draft)
     assert.equal(await room.counts(), before, 'a refusal writes nothing')
-    assert.equal((await collect(room.store.list())).length, blobs, 'nor any content')
+    assert.equal((await Array.fromAsync(room.store.list())).length, blobs, 'nor any content')
     return written.ok ? 'written' : written.code
   }
 

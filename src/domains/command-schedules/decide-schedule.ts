@@ -5,7 +5,7 @@ import { parseCron, parseTimeZone } from '#kernel/cron'
 import { decodeId, encodeId } from '#kernel/ids'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { nextDueTime, type ScheduleSpec as RuntimeSpec } from '#runtime'
+import { nextDueTime, type RuntimeSchedule } from '#runtime'
 import type { StoredCommandSchedule } from './command-schedule.ts'
 import { FIRING_KIND } from './deps.ts'
 
@@ -96,7 +96,7 @@ export function runtimeNameOf({ schedule_id }: Pick<StoredCommandSchedule, 'sche
   return encodeId('command_schedule', schedule_id)
 }
 
-export function runtimeSpecOf(schedule: StoredCommandSchedule): RuntimeSpec {
+export function runtimeSpecOf(schedule: StoredCommandSchedule): RuntimeSchedule {
   return {
     name: runtimeNameOf(schedule),
     cron: schedule.cron,

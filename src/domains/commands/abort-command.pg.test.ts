@@ -147,7 +147,9 @@ describe('an operator aborts', () => {
     const done = await submit({ subject: 's', steps: [BOOK] })
     await becomes(done, 'succeeded')
     const refused = await abort(done)
-    assert.ok(!refused.ok && refused.code === 'commands.command.moved' && refused.hint?.startsWith('concord why cmd_'))
+    assert.ok(
+      !refused.ok && refused.code === 'commands.command.moved' && refused.hint?.startsWith('Run `concord why cmd_'),
+    )
     const secret = `sk_live_${'a1'.repeat(10)}`
     const told = { ...by, commandId: id, reason: `it sends ${secret}` }
     accepted(await room.db.transaction((tx) => abortCommand(operating, tx, told)))

@@ -1,4 +1,4 @@
-/** Makes a command wait for another one; a circle is refused, also when two halves of it arrive at the same moment. */
+/** Makes a command wait for another one. Refuses a cycle, even if its two halves arrive at the same moment. */
 import type { Actor } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import type { CommandState } from '#kernel/machines/command'
@@ -6,18 +6,16 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { statement } from '#store'
 import { composeWrite, releaseTurn, tell } from './change.ts'
-import { lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
-import { type CommandDeps, isAllowed } from './deps.ts'
+import type { StoredCommand } from './command-table.ts'
+import { type CommandDeps, lockAllowed } from './deps.ts'
 
-export type AddDependency = {
+type AddDependency = Omit<DependsOn, 'commandId'> & {
   readonly workspaceId: string
   readonly childId: string
   readonly parentId: string
-  readonly requiredStatus?: CommandState | undefined
-  readonly propagateCancellation?: boolean | undefined
 }
 
-/** The states in which a command has begun nothing: from all of them it goes through the question whether its parents are there. */
+/** States in which a command has begun nothing. From all of them it checks its dependencies before it runs. */
 const WAITS: ReadonlySet<CommandState> = new Set([
   'created',
   'validated',
@@ -27,15 +25,15 @@ const WAITS: ReadonlySet<CommandState> = new Set([
   'queued',
 ])
 
-/** One at a time per workspace: two inserts that cannot see each other could close a circle together. */
+/** Serializes per workspace: two inserts that cannot see each other could close a cycle together. */
 const lockEdges = statement<{ readonly locked: string }>(
   'commands_lock_edges',
   `select pg_advisory_xact_lock(hashtextextended('concord.command_dependencies:' || $1::text, 0))::text as locked`,
 )
 
 /**
- * From the parent to everything it waits for, each edge once: by paths instead of edges, 20 layers of two that wait for two are a million.
- * Nothing when the child is not among them.
+ * The edges from the parent to everything it waits for, each once. By paths instead of edges, 20 layers of two that wait for two would be a
+ * million. Empty if the child is not among them.
  */
 const listAncestry = statement<{ readonly id: string; readonly via: string | null }>(
   'commands_list_ancestry',
@@ -89,17 +87,16 @@ export async function addDependency(
   if (childId === parentId) return refuse('dag_cycle', 'A command cannot wait for itself.', { path: 'command_id' })
   return deps.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
     await tx.run(lockEdges, [workspaceId])
-    const child = await lockCommand(tx, workspaceId, childId)
-    if (!child) return refuseMissing()
-    if (!isAllowed(by, child.command))
-      return refuse('commands.action.not_allowed', 'Only the requester and administrators may add a dependency.')
-    if (!WAITS.has(child.command.status)) {
-      return refuse('commands.command.moved', `It ${sayState(child.command.status)}; it waits for nothing any more.`)
-    }
+    const locked = await lockAllowed(tx, by, workspaceId, childId)
+    if (!locked.ok) return locked
+    const { value: child } = locked
+    const { status } = child.command
+    if (!WAITS.has(status))
+      return refuse('commands.command.moved', `It ${sayState(status)}; a dependency can be added only before it runs.`)
     const edges = await tx.run(listAncestry, [parentId, childId])
     if (edges.length > 0) {
       const names = [childId, ...pathOf(edges, parentId, childId)].map((id) => encodeId('command', id))
-      return refuse('dag_cycle', `That would close a circle: ${names.join(' → ')}`, {
+      return refuse('dag_cycle', `This would close a cycle: ${names.join(' → ')}.`, {
         path: 'command_id',
         facts: { path: names },
       })
@@ -114,7 +111,7 @@ export async function addDependency(
       at,
     ])
     if (!edge) return refuseParent(parentId, 'command_id')
-    // A turn that has read its parents already must not begin on what it read: it loses the row, and reads again.
+    // A turn that has already read the dependencies must not act on them: it loses the row and reads again.
     const told = {
       parent_command_id: parentId,
       required_status: requiredStatus,
@@ -129,10 +126,7 @@ export async function addDependency(
 export function refuseParent(commandId: string, path = 'depends_on'): Decision<never> {
   return refuse(
     'commands.dependency.not_found',
-    'A command it shall depend on does not exist here, or is named twice.',
-    {
-      path,
-      facts: { command_id: encodeId('command', commandId) },
-    },
+    'A command that it depends on does not exist in this workspace, or is named twice.',
+    { path, facts: { command_id: encodeId('command', commandId) } },
   )
 }

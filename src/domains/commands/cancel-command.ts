@@ -1,4 +1,4 @@
-/** Asks a command to stop. After the answer no new effect starts; what is under way is finished, and undone where the mode says so. */
+/** Cancels a command. After the answer no new effect begins; the effect under way is finished, and undone if the mode says so. */
 import type { Actor } from '#kernel/actor'
 import { cancelApprovals } from '#domains/approvals'
 import type { CommandState } from '#kernel/machines/command'
@@ -14,13 +14,13 @@ import { wakeDependents } from './write-command.ts'
 import { decideCancellationMode } from './submit.ts'
 import { wakeOptionsOf, taskOf } from './tasks.ts'
 
-export type CancelCommand = {
+type CancelCommand = {
   readonly workspaceId: string
   readonly commandId: string
   readonly reason?: string | undefined
-  /** Takes the place of the command's own mode. */
+  /** Replaces the mode of the command. */
   readonly cancellationMode?: string | undefined
-  /** An operator's last resort for a command whose driver no longer answers: it ends here and now. */
+  /** An operator's last resort for a command whose driver no longer responds: it ends at once. */
   readonly force?: boolean | undefined
 }
 
@@ -43,76 +43,65 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
     const decided = input.force ? decideForce(found, by) : accept(decideCancel(found))
     if (!decided.ok) return decided
     const { value: way } = decided
-    const told = {
+    const terms = {
       cancellation_mode: mode.value ?? command.cancellation_mode,
       cancel_reason: reasonOf(input.reason),
       cancelled_by: by.id,
     }
     const at = deps.now()
-    const changes = cancelChanges(command, way, by, told, input.force ?? false, at)
+    const changes = cancelChanges(command, way, by, terms, input.force ?? false, at)
     const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at, deps.newId))
     if (!written.ok) return written
     if (command.status === 'waiting_for_approval') {
-      const closed = {
-        workspaceId: command.workspace_id,
-        commandId: command.command_id,
-        why: 'command_cancelled',
-        actorKind: closerOf(by),
-      }
-      await cancelApprovals(tx, deps.newId, by, closed)
+      const { workspaceId, commandId } = input
+      const actorKind = by.kind === 'user' || by.kind === 'operator' ? by.kind : 'system'
+      await cancelApprovals(tx, deps.newId, by, { workspaceId, commandId, why: 'command_cancelled', actorKind })
     }
     if (way.t !== 'nothing')
       await deps.wake(processOf(command.command_id), { tx, ...wakeOptionsOf(deps.catalog, command) })
     await failpoint('commands.cancel_written')
-    return accept({
-      written: written.value,
-      changed: way.t !== 'nothing',
-      awaited: awaitedOf(found.effects)?.commandId,
-    })
+    const awaited = awaitedOf(found.effects)?.commandId
+    return accept({ written: written.value, changed: way.t !== 'nothing', awaited })
   })
   await failpoint('commands.cancel_committed')
   if (!outcome.ok) return outcome
   const { written, changed, awaited } = outcome.value
   await wakeDependents(deps, written.dependents).catch(() => {})
-  // What it had set going is stopped by the same word; its end lets this one go on to its own.
+  // The command that it waits for is cancelled too, so that this one can end.
   if (changed && awaited !== undefined)
     await cancelCommand(deps, { ...by, kind: 'system' }, { ...input, commandId: awaited, force: false })
   return accept({ command: written.command, changed })
 }
 
-type Told = { readonly cancellation_mode: StoredCommand['cancellation_mode']; readonly [field: string]: unknown }
+type CancelTerms = { readonly cancellation_mode: StoredCommand['cancellation_mode']; readonly [field: string]: unknown }
 
 function cancelChanges(
   { status }: StoredCommand,
   way: CancelWay,
   by: Actor,
-  told: Told,
+  terms: CancelTerms,
   forced: boolean,
   at: Date,
 ): readonly Change[] {
-  if (way.t === 'nothing') return [tell('cancellation_ignored', by, { ...told, status })]
+  if (way.t === 'nothing') return [tell('cancellation_ignored', by, { ...terms, status })]
   const isEnd = way.t === 'move' && way.to === 'cancelled'
-  const { cancellation_mode } = told
+  const { cancellation_mode } = terms
   return [
     set({ cancellation_requested: true, cancellation_mode, run_after: isEnd ? null : at }),
     way.t === 'move'
-      ? move(way.to, by, { ...told, forced })
-      : tell('cancellation_requested', by, { ...told, from: status, to: status }),
+      ? move(way.to, by, { ...terms, forced })
+      : tell('cancellation_requested', by, { ...terms, from: status, to: status }),
   ]
 }
 
-/** Free words go into the record; a secret among them does not. */
+/** A free text for the record, without secrets. */
 export function reasonOf(reason: string | undefined): string | null {
   return reason === undefined ? null : redactText(reason).slice(0, REASON_CHARS_MAX)
 }
 
-function closerOf(by: Actor): 'user' | 'operator' | 'system' {
-  return by.kind === 'user' || by.kind === 'operator' ? by.kind : 'system'
-}
-
-export type CancelWay =
+type CancelWay =
   | { readonly t: 'move'; readonly to: Extract<CommandState, 'cancelled' | 'cancelling'> }
-  /** Queued again after effects had succeeded: it leaves through running, so that they are not forgotten. */
+  /** Queued again after effects had succeeded: it leaves through `running`, which undoes them if the mode says so. */
   | { readonly t: 'flag' }
   | { readonly t: 'nothing' }
 
@@ -144,13 +133,13 @@ export function decideCancel({ command, effects }: CommandWithEffects): CancelWa
   }
 }
 
-/** Only for operators, and only while nothing is under way: an effect in flight would end under a command that has ended. */
+/** Only for operators, and only while no effect is executing: its outcome could not be recorded on an ended command. */
 function decideForce({ command, effects }: CommandWithEffects, by: Pick<Actor, 'kind'>): Decision<CancelWay> {
   if (by.kind !== 'operator')
     return refuse('commands.action.not_allowed', 'Only an operator may end a command by force.')
   if (command.status !== 'running') return accept(decideCancel({ command, effects }))
   if (effects.some(({ status }) => status === 'executing')) {
-    return refuse('commands.command.moved', 'An effect is under way; its outcome must be known first.')
+    return refuse('commands.command.moved', 'An effect is executing; its outcome must be known first.')
   }
   return accept({ t: 'move', to: 'cancelled' })
 }

@@ -1,4 +1,4 @@
-/** What people change about a command that waits or has failed: the input it lacked, another run, or undoing what it did. */
+/** The changes that people make to a waiting or failed command: supply input, retry, compensate. */
 import type { Actor } from '#kernel/actor'
 import { checkSecrets } from '#kernel/data-class'
 import type { JsonObject } from '#kernel/json-value'
@@ -6,26 +6,19 @@ import { guardValue } from '#kernel/json-guard'
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
-import { appendEvents, failpoint, type Sql, type Tx } from '#store'
+import { failpoint, type Sql, type Tx } from '#store'
 import { commitAndResume } from '#turns'
 import { inputDeadline } from './asks.ts'
 import { reasonOf } from './cancel-command.ts'
 import { applyChanges, applyWrite, type Change, move, openDraft, set, tell, type Who } from './change.ts'
-import {
-  type CommandWithEffects,
-  type HeldCommand,
-  lockCommand,
-  processOf,
-  refuseMissing,
-  type StoredCommand,
-} from './command-table.ts'
-import { type CommandDeps, isAllowed } from './deps.ts'
-import { commandLog } from './events.ts'
+import { type CommandWithEffects, type HeldCommand, processOf, type StoredCommand } from './command-table.ts'
+import { type CommandDeps, lockAllowed } from './deps.ts'
+import { appendCommandEvent } from './events.ts'
 import { payloadHash, refuseTaskGone, taskOf, validatePayload, wakeOptionsOf } from './tasks.ts'
 
-export type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
+type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
 
-/** Gives a waiting command the fields it lacked; it is validated and put to policy again. */
+/** Adds the missing fields to a waiting command, which is then validated and put to policy again. */
 export async function supplyInput(
   deps: CommandDeps,
   by: Actor,
@@ -34,12 +27,10 @@ export async function supplyInput(
   const guarded = guardValue(input)
   if (!guarded.ok) return guarded
   return deps.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
-    const found = await lockCommand(tx, workspaceId, commandId)
-    if (!found) return refuseMissing()
+    const locked = await lockAllowed(tx, by, workspaceId, commandId)
+    if (!locked.ok) return locked
+    const { value: found } = locked
     const { command } = found
-    // Those who may stop it may also answer for it.
-    if (!isAllowed(by, command))
-      return refuse('commands.action.not_allowed', 'Only the requester and administrators may add input.')
     const deadline = inputDeadline(found.effects)
     if (command.status !== 'waiting_for_input' || (deadline !== null && deadline <= deps.now())) {
       const reason = `This command does not wait for input; it ${sayState(command.status)}.`
@@ -55,11 +46,8 @@ export async function supplyInput(
     if (verdict.t === 'malformed')
       return refuse('commands.payload.malformed', verdict.errors.join('; '), { path: 'input' })
     if (verdict.t === 'missing') {
-      const named = verdict.fields.join(', ')
-      return refuse('commands.payload.malformed', `Still missing: ${named}.`, {
-        path: 'input',
-        facts: { missing_fields: verdict.fields },
-      })
+      const more = { path: 'input', facts: { missing_fields: verdict.fields } }
+      return refuse('commands.payload.malformed', `Still missing: ${verdict.fields.join(', ')}.`, more)
     }
     const who: Who = { id: by.id, kind: by.kind === 'operator' ? 'operator' : 'user' }
     const { payload: fitting } = verdict
@@ -73,28 +61,22 @@ export async function supplyInput(
   })
 }
 
-export type AfterFailedRun = {
+type AfterFailedRun = {
   readonly workspaceId: string
   readonly commandId: string
   readonly reason?: string | undefined
 }
 
-/** A person or a rule said no: another run would only repeat the question. */
+/** A person or a rule has rejected it: another run would only repeat the question. */
 const FINAL = ['policy_denied', 'approval_rejected', 'malformed_payload', 'permission_denied']
 
-/** `max_attempts` of the task bounds the runs of a command, the first one included. */
+/** `max_attempts` of the task limits the runs of a command, including the first. */
 export function decideRetryRun(
   { command }: Pick<CommandWithEffects, 'command'>,
   maxAttempts: number,
 ): Decision<number> {
   if (command.status !== 'failed') {
-    return refuse(
-      'commands.command.not_failed',
-      `Only a failed command runs again; this one ${sayState(command.status)}.`,
-      {
-        facts: { status: command.status },
-      },
-    )
+    return refuseNotFailed('Only a failed command can be retried', command)
   }
   if (command.plan === null || FINAL.includes(command.error_class ?? '')) {
     return refuse('commands.command.not_failed', 'This command was rejected and cannot be retried. Submit a new one.', {
@@ -102,7 +84,7 @@ export function decideRetryRun(
     })
   }
   if (command.attempt >= maxAttempts) {
-    return refuse('commands.retry.exhausted', `It has run ${command.attempt} times, which is the limit.`, {
+    return refuse('commands.retry.exhausted', `It has run ${command.attempt} times, which is the maximum.`, {
       facts: { attempt: command.attempt, max_attempts: maxAttempts },
     })
   }
@@ -135,26 +117,22 @@ export function retryCommand(deps: CommandDeps, by: Actor, input: AfterFailedRun
   })
 }
 
-/** For operators and policies: what a failed command did is undone, in reverse. */
+/** Undoes the effects of a failed command in reverse order. For operators and policies. */
 export function compensateCommand(
   deps: CommandDeps,
   by: Actor,
   input: AfterFailedRun,
 ): Promise<Decision<StoredCommand>> {
   return afterFailure(deps, by, input, 'compensating', ({ command }) => {
-    if (command.status !== 'failed') {
-      return refuse(
-        'commands.command.not_failed',
-        `Only a failed command is undone; this one ${sayState(command.status)}.`,
-        {
-          facts: { status: command.status },
-        },
-      )
-    }
+    if (command.status !== 'failed') return refuseNotFailed('Only a failed command can be compensated', command)
     if (by.kind !== 'operator' && by.kind !== 'system')
-      return refuse('commands.action.not_allowed', 'Undoing a failed command is for operators.')
+      return refuse('commands.action.not_allowed', 'Only an operator may compensate a failed command.')
     return accept([set({ run_after: deps.now() }), move('compensating', by, { reason: reasonOf(input.reason) })])
   })
+}
+
+function refuseNotFailed(rule: string, { status }: StoredCommand): Refusal {
+  return refuse('commands.command.not_failed', `${rule}; this one ${sayState(status)}.`, { facts: { status } })
 }
 
 async function afterFailure(
@@ -165,10 +143,9 @@ async function afterFailure(
   decide: (found: CommandWithEffects) => Decision<readonly Change[]>,
 ): Promise<Decision<StoredCommand>> {
   return deps.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
-    const found = await lockCommand(tx, workspaceId, commandId)
-    if (!found) return refuseMissing()
-    if (!isAllowed(by, found.command))
-      return refuse('commands.action.not_allowed', 'Only the requester and administrators may do this.')
+    const locked = await lockAllowed(tx, by, workspaceId, commandId)
+    if (!locked.ok) return locked
+    const { value: found } = locked
     const decided = decide(found)
     if (!decided.ok) return tx.commitRefusal(await recordRefusal(tx, deps, by, found.command, to, decided))
     const written = await resumeCommandWith(deps, tx, found, decided.value)
@@ -200,32 +177,16 @@ export async function resumeCommandWith(
   return resumed.ok ? accept(resumed.value.found.command) : resumed
 }
 
-/** Records that a move was asked for which the state does not allow; the row itself is not touched. */
+/** Records a requested move that the state does not allow. The row is not changed. */
 async function recordRefusal(
   sql: Sql,
-  deps: Pick<CommandDeps, 'now' | 'newId'>,
+  deps: CommandDeps,
   by: Actor,
   command: StoredCommand,
   to: CommandState,
   refusal: Refusal,
 ): Promise<Refusal> {
-  const event = {
-    eventId: deps.newId(),
-    type: 'status_change_refused' as const,
-    payload: {
-      from: command.status,
-      to,
-      code: refusal.code,
-      reason: refusal.reason,
-      target_type: 'command',
-      target_id: command.command_id,
-    },
-    actor: by.id,
-    actorKind: by.kind,
-    traceId: by.traceId,
-    at: deps.now(),
-    links: { workspace_id: command.workspace_id, command_id: command.command_id },
-  }
-  await appendEvents(sql, commandLog, [event])
+  const payload = { from: command.status, to, code: refusal.code, reason: refusal.reason }
+  await appendCommandEvent(sql, deps, by, 'status_change_refused', command, payload)
   return refusal
 }

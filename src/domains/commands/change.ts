@@ -122,7 +122,7 @@ type EffectMove = {
   readonly from_status: EffectState
   readonly status: EffectState
   readonly requires_status: CommandState | null
-  readonly set: EffectPatch & { readonly completed_at?: Date }
+  readonly set: EffectPatch
 }
 
 export type Write = {
@@ -132,7 +132,7 @@ export type Write = {
   readonly to: CommandState | null
   readonly releases: boolean
   readonly at: Date
-  readonly set: CommandPatch & { readonly completed_at?: Date | null }
+  readonly set: CommandPatch
   readonly newEffects: readonly NewEffect[]
   readonly effectMoves: readonly EffectMove[]
   readonly events: readonly WriteEvent[]

@@ -1,18 +1,16 @@
-/** The commands table: its rows and those of its effects, the turns on it, and how both are read and inserted. */
+/** The tables of commands and their effects: row types, columns, turns, and the statements that read and insert them. */
 import { isUuid } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Process } from '#runtime'
 import { onceTable, type Sql, statement, together, type Tx } from '#store'
 import { overdueRows, type TurnRoom, turnTable } from '#turns'
-import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
-import type { CommandState, EffectState } from '#kernel/machines/command'
-import type { CancellationMode, IngressType } from './catalog/definitions.ts'
-import type { Reversibility } from './catalog/effect-definition.ts'
+import type { CommandState } from '#kernel/machines/command'
+import type { Rows } from '#store/rows'
 import { commandLog } from './events.ts'
 import type { ExecutionPlan } from './plan.ts'
 
-/** Who asked, and under which trace; the credential's facts as they were at submit. */
+/** Who asked and under which trace, with the rights of the credential at submit. */
 export type CommandContext = {
   readonly user_id: string
   readonly workspace_id: string | null
@@ -25,142 +23,116 @@ export type CommandContext = {
   readonly follower?: Process
 }
 
-export type StoredCommand = {
-  readonly command_id: string
-  readonly workspace_id: string
-  readonly command_type: string
-  readonly task_name: string | null
-  readonly requested_by: string
-  readonly ingress: IngressType
+/** `jsonb` columns hold what this room has written. */
+export type StoredCommand = Omit<
+  Rows['concord.commands'],
+  'command_type_version_id' | 'payload' | 'context' | 'plan' | 'result'
+> & {
   readonly payload: JsonObject
-  readonly payload_hash: string
   readonly context: CommandContext
-  readonly status: CommandState
-  readonly cancellation_mode: CancellationMode
-  readonly cancellation_requested: boolean
-  readonly idempotency_key: string | null
-  readonly request_fingerprint: string | null
-  readonly runtime_workflow_id: string | null
   readonly plan: ExecutionPlan | null
   readonly result: unknown
-  readonly error: string | null
-  readonly error_class: ErrorClass | null
-  readonly attempt: number
-  readonly run_after: Date | null
-  readonly turn_token: string | null
-  readonly turn_until: Date | null
-  readonly created_at: Date
-  readonly updated_at: Date
-  readonly completed_at: Date | null
 }
 
-/** What may change beside the status; everything else is fixed at submit. */
-export type CommandPatch = Partial<
-  Pick<
-    StoredCommand,
-    | 'payload'
-    | 'payload_hash'
-    | 'plan'
-    | 'result'
-    | 'error'
-    | 'error_class'
-    | 'cancellation_requested'
-    | 'cancellation_mode'
-    | 'attempt'
-    | 'run_after'
-    | 'runtime_workflow_id'
-  >
->
-
-export type StoredEffect = {
-  readonly domain_effect_id: string
-  readonly effect_type: string
+export type StoredEffect = Omit<
+  Rows['concord.domain_effects'],
+  'command_id' | 'workspace_id' | 'effect_payload' | 'result' | 'read_back'
+> & {
   readonly effect_payload: JsonObject
-  readonly idempotency_key: string | null
-  readonly status: EffectState
-  readonly executed_by_runtime_workflow_id: string | null
   readonly result: unknown
-  readonly error: string | null
-  readonly error_class: ErrorClass | null
-  readonly compensates_effect_id: string | null
-  readonly declared_compensation: string | null
-  readonly declaration_order: number
-  readonly attempt: number
-  readonly max_attempts: number
-  readonly run_after: Date | null
-  readonly turn_token: string | null
-  readonly reversibility: Reversibility | null
   readonly read_back: unknown
-  readonly created_at: Date
-  readonly completed_at: Date | null
 }
 
-export type EffectPatch = Partial<
-  Pick<
-    StoredEffect,
-    | 'result'
-    | 'error'
-    | 'error_class'
-    | 'attempt'
-    | 'run_after'
-    | 'turn_token'
-    | 'read_back'
-    | 'executed_by_runtime_workflow_id'
-  >
->
+/** The columns that a write may change beside the status, each with its value in the document `set` of the statement. */
+export const patchedColumns = {
+  payload: `w.set->'payload'`,
+  payload_hash: `w.set->>'payload_hash'`,
+  plan: `nullif(w.set->'plan', 'null')`,
+  result: `nullif(w.set->'result', 'null')`,
+  error: `w.set->>'error'`,
+  error_class: `w.set->>'error_class'`,
+  cancellation_requested: `(w.set->>'cancellation_requested')::boolean`,
+  cancellation_mode: `w.set->>'cancellation_mode'`,
+  attempt: `(w.set->>'attempt')::integer`,
+  run_after: `(w.set->>'run_after')::timestamptz`,
+  runtime_workflow_id: `w.set->>'runtime_workflow_id'`,
+  completed_at: `(w.set->>'completed_at')::timestamptz`,
+} as const
+
+export const patchedEffectColumns = {
+  result: `nullif(u.set->'result', 'null')`,
+  error: `u.set->>'error'`,
+  error_class: `u.set->>'error_class'`,
+  attempt: `(u.set->>'attempt')::integer`,
+  run_after: `(u.set->>'run_after')::timestamptz`,
+  turn_token: `(u.set->>'turn_token')::uuid`,
+  read_back: `nullif(u.set->'read_back', 'null')`,
+  executed_by_runtime_workflow_id: `u.set->>'executed_by_runtime_workflow_id'`,
+  completed_at: `(u.set->>'completed_at')::timestamptz`,
+} as const
+
+export type CommandPatch = Partial<Pick<StoredCommand, keyof typeof patchedColumns>>
+export type EffectPatch = Partial<Pick<StoredEffect, keyof typeof patchedEffectColumns>>
 
 /** A command and all its effects. */
 export type CommandWithEffects = { readonly command: StoredCommand; readonly effects: readonly StoredEffect[] }
 
+/** The columns that submit writes. */
+const newColumns = {
+  command_id: 'uuid',
+  workspace_id: 'uuid',
+  command_type: 'text',
+  task_name: 'text',
+  requested_by: 'text',
+  ingress: 'text',
+  payload: 'jsonb',
+  payload_hash: 'text',
+  context: 'jsonb',
+  status: 'text',
+  cancellation_mode: 'text',
+  idempotency_key: 'text',
+  request_fingerprint: 'text',
+  created_at: 'timestamptz',
+  updated_at: 'timestamptz',
+  run_after: 'timestamptz',
+  turn_token: 'uuid',
+  turn_until: 'ms_from_now',
+} as const
+
 const commandColumns = [
-  'command_id',
-  'workspace_id',
-  'command_type',
-  'task_name',
-  'requested_by',
-  'ingress',
-  'payload',
-  'payload_hash',
-  'context',
-  'status',
-  'cancellation_mode',
-  'cancellation_requested',
-  'idempotency_key',
-  'request_fingerprint',
-  'runtime_workflow_id',
-  'plan',
-  'result',
-  'error',
-  'error_class',
-  'attempt',
-  'run_after',
-  'turn_token',
-  'turn_until',
-  'created_at',
-  'updated_at',
-  'completed_at',
-] as const satisfies readonly (keyof StoredCommand)[]
+  ...new Set([...Object.keys(newColumns), ...Object.keys(patchedColumns)]),
+] as readonly (keyof StoredCommand)[]
 
 export function columnsOf(alias: string): string {
   return commandColumns.map((column) => `${alias}.${column}`).join(', ')
 }
 
-/** What is noted on an effect about an outcome that was not plain. */
+export const newCommands = onceTable<StoredCommand>({
+  table: 'concord.commands',
+  id: 'command_id',
+  columns: newColumns,
+  key: ['workspace_id', 'idempotency_key'],
+  content: ['request_fingerprint'],
+  returning: commandColumns,
+  log: { log: commandLog, links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
+})
+
+/** A note on an effect whose outcome is not simply its result. */
 export type ReadBackNote = {
   readonly outcome?: 'done' | 'not_done' | 'unknown' | 'waiting'
   /** A person has been asked. */
   readonly asked?: boolean
   /** The command that it waits for. */
   readonly command_id?: string
-  /** How that one must end; left out: `succeeded`. */
+  /** How that command must end. Omitted: `succeeded`. */
   readonly wanted?: 'succeeded' | 'compensated'
   /** The process of another room that it waits for. */
   readonly process?: Process
 }
 
-/** A command whose row is held, by a turn or by a lock. */
+/** A command whose row is held by a turn or by a lock. */
 export type HeldCommand = CommandWithEffects & {
-  /** It waits, or has waited, for other commands. */
+  /** It has dependencies, open or satisfied. */
   readonly hasParents: boolean
 }
 
@@ -185,13 +157,12 @@ export const commandTurns: TurnRoom<StoredCommand, HeldCommand> = {
   read: async (sql, command) => heldCommand(command, await sql.run(readAround, [command.command_id])),
 }
 
-export type OverdueCommand = Pick<StoredCommand, 'command_id' | 'task_name' | 'command_type'>
-export const overdueCommands = overdueRows<OverdueCommand>({
+export const overdueCommands = overdueRows<Pick<StoredCommand, 'command_id' | 'task_name' | 'command_type'>>({
   ...turns,
   columns: 't.command_id, t.task_name, t.command_type',
 })
 
-/** Times come as text inside jsonb. */
+/** Times inside jsonb are text. */
 type EffectJson = Readonly<Record<string, unknown>> & {
   readonly created_at: string
   readonly completed_at: string | null
@@ -205,14 +176,14 @@ const effectsOf = (
 
 type AroundRow = { readonly effects: readonly EffectJson[]; readonly has_parents: boolean }
 
-/** $1 command. Only while the row is held: nobody adds or changes an effect between the two statements and is still able to write. */
+/** $1 command. Use it only while the row is held: then no other writer can change an effect between the two statements. */
 const readAround = statement<AroundRow>(
   'commands_read_around',
   `select ${effectsOf('$1::uuid')},
   exists (select from concord.command_dependencies as d where d.child_command_id = $1::uuid) as has_parents`,
 )
 
-/** $1 command, $2 workspace; an id of another workspace finds nothing. */
+/** $1 command, $2 workspace. */
 const findStatement = statement<StoredCommand & { readonly effects: readonly EffectJson[] }>(
   'commands_find_command',
   `select ${columnsOf('c')}, ${effectsOf('c.command_id')} from concord.commands as c where c.command_id = $1::uuid and c.workspace_id = $2::uuid`,
@@ -226,7 +197,7 @@ const lockStatement = statement<StoredCommand>(
 
 function effectOf(json: EffectJson): StoredEffect {
   const time = (text: string | null) => (text === null ? null : new Date(text))
-  // The columns of the table by name; only times change their form on the way through jsonb.
+  // The columns have their names; only times change their form in jsonb.
   const row = json as unknown as StoredEffect
   return {
     ...row,
@@ -261,7 +232,7 @@ export async function readCommand(
   return found ? accept(found) : refuseMissing()
 }
 
-/** Both statements in one round trip; the second begins when the first has its lock, and sees what was committed before it. */
+/** Both statements are one round trip. The second begins when the first has its lock, so it sees all earlier commits. */
 export async function lockCommand(tx: Tx, workspaceId: string, commandId: string): Promise<HeldCommand | undefined> {
   if (!isUuid(commandId)) return undefined
   const [[command], around] = await together([
@@ -290,7 +261,7 @@ from concord.command_dependencies as d join concord.commands as p on p.command_i
 where d.child_command_id = $1::uuid order by d.parent_command_id`,
 )
 
-/** $1 the waiting command, $2 the awaited one, $3 workspace, $4 now. Written twice it is one wait. */
+/** $1 the waiting command, $2 the awaited one, $3 workspace, $4 now. Idempotent. */
 export const insertWait = statement<{ readonly child_command_id: string }>(
   'commands_insert_wait',
   `insert into concord.command_dependencies (child_command_id, parent_command_id, workspace_id, propagate_cancellation, created_at)
@@ -304,32 +275,3 @@ export const findAwaited = statement<AwaitedRow>(
   'commands_find_awaited',
   `select status, result, error, error_class, completed_at from concord.commands where command_id = $1 and workspace_id = $2`,
 )
-
-export const newCommands = onceTable<StoredCommand>({
-  table: 'concord.commands',
-  id: 'command_id',
-  columns: {
-    command_id: 'uuid',
-    workspace_id: 'uuid',
-    command_type: 'text',
-    task_name: 'text',
-    requested_by: 'text',
-    ingress: 'text',
-    payload: 'jsonb',
-    payload_hash: 'text',
-    context: 'jsonb',
-    status: 'text',
-    cancellation_mode: 'text',
-    idempotency_key: 'text',
-    request_fingerprint: 'text',
-    created_at: 'timestamptz',
-    updated_at: 'timestamptz',
-    run_after: 'timestamptz',
-    turn_token: 'uuid',
-    turn_until: 'ms_from_now',
-  },
-  key: ['workspace_id', 'idempotency_key'],
-  content: ['request_fingerprint'],
-  returning: commandColumns,
-  log: { log: commandLog, links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-})

@@ -1,14 +1,15 @@
 /** The dependencies of this room's services, and who may act on a command. */
 import type { Actor } from '#kernel/actor'
 import type { Clock, NewId, Random } from '#kernel/clock'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { ArtifactDeps } from '#domains/artifacts'
 import type { Principal } from '#domains/identity'
 import type { Runtime } from '#runtime'
-import type { Db, InsertLane } from '#store'
+import type { Db, InsertLane, Tx } from '#store'
 import type { ApprovalTypes, Notify } from '#domains/approvals'
 import type { InProcessTurns } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { HeldCommand, StoredCommand } from './command-table.ts'
+import { type HeldCommand, lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
 import type { ConnectorAccess, FactSources } from './facts.ts'
 import type { CommandWriter } from './write-command.ts'
 
@@ -60,6 +61,19 @@ export function isAllowed(
     (allowed.includes('admin') && role === 'admin') ||
     (allowed.includes('writer') && (role === 'writer' || role === 'admin'))
   )
+}
+
+/** Locks a command for its requester or an administrator. */
+export async function lockAllowed(
+  tx: Tx,
+  by: Actor,
+  workspaceId: string,
+  commandId: string,
+): Promise<Decision<HeldCommand>> {
+  const found = await lockCommand(tx, workspaceId, commandId)
+  if (!found) return refuseMissing()
+  if (isAllowed(by, found.command)) return accept(found)
+  return refuse('commands.action.not_allowed', 'Only the requester and administrators may do this.')
 }
 
 export function approvalDeps({ newId, approvalTypes, notifyApprovers }: CommandDeps) {

@@ -6,11 +6,11 @@ import { cancelApprovals, checkApproved, requestApproval, supersedeApprovals } f
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Drive, Next } from '#runtime'
-import { appendEvents, constraintOf, failpoint, type FailpointName, statement } from '#store'
+import { constraintOf, failpoint, type FailpointName, statement } from '#store'
 import {
   type InProcessTurns,
   openInProcessTurns,
-  type Places,
+  type ReserveSlot,
   reconcile,
   settleTurn,
   takeTurn,
@@ -45,7 +45,7 @@ import {
   type StoredCommand,
 } from './command-table.ts'
 import { approvalDeps, type CommandDeps } from './deps.ts'
-import { commandLog, type CommandEventType } from './events.ts'
+import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
 import { wakeDependents } from './write-command.ts'
 import { findHandler, readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
@@ -66,8 +66,8 @@ export function openDrive(deps: CommandDeps): Drive {
   }
 }
 
-export function openCommandTurns(deps: CommandDeps, offerPlace: Places): InProcessTurns<HeldCommand> {
-  return openInProcessTurns(deps, commandTurns, (turn) => driveTurn(deps, turn), offerPlace)
+export function openCommandTurns(deps: CommandDeps, reserveSlot: ReserveSlot): InProcessTurns<HeldCommand> {
+  return openInProcessTurns(deps, commandTurns, (turn) => driveTurn(deps, turn), reserveSlot)
 }
 
 /** Returns the number of commands woken. A full batch means that there may be more. */
@@ -368,17 +368,9 @@ async function quarantine(deps: CommandDeps, { found: { command }, token }: Comm
   await deps.db.transaction(async (tx) => {
     const [row] = await tx.run(setAside, [command.command_id, token])
     if (!row) return
-    const event = {
-      eventId: deps.newId(),
-      type: 'command_quarantined' as const,
-      payload: { reason: error.message, status: command.status, target_type: 'command', target_id: command.command_id },
-      actor: systemActor.id,
-      actorKind: systemActor.kind,
-      traceId: command.context.trace_id,
-      at: deps.now(),
-    }
-    const links = { workspace_id: command.workspace_id, command_id: command.command_id }
-    await appendEvents(tx, commandLog, [{ ...event, links }])
+    const by = { ...systemActor, traceId: command.context.trace_id }
+    const payload = { reason: error.message, status: command.status }
+    await appendCommandEvent(tx, deps, by, 'command_quarantined', command, payload)
   })
   return { t: 'wait', until: null }
 }

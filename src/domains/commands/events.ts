@@ -1,5 +1,7 @@
-/** Every event this room writes, with its purpose: one fact is written once, and the audit is complete with `purpose = 'audit'`. */
-import { domainEventLog } from '#store'
+/** The events of this room, each with its purpose. The audit is all events with `purpose = 'audit'`. */
+import { type Actor, eventBy } from '#kernel/actor'
+import type { Clock, NewId } from '#kernel/clock'
+import { appendEvents, domainEventLog, type Sql } from '#store'
 
 const commandEventTypes = {
   command_created: 'audit',
@@ -37,3 +39,17 @@ const commandEventTypes = {
 export const commandLog = domainEventLog(commandEventTypes)
 export type CommandEventType = keyof typeof commandEventTypes
 export const commandEventPurposes: Readonly<Record<CommandEventType, 'event' | 'audit'>> = commandEventTypes
+
+/** Appends an event about a command outside the statement that writes commands. */
+export async function appendCommandEvent(
+  sql: Sql,
+  { newId, now }: { readonly newId: NewId; readonly now: Clock },
+  by: Actor<string>,
+  type: CommandEventType,
+  { workspace_id, command_id }: { readonly workspace_id: string; readonly command_id: string },
+  payload: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const about = { ...payload, target_type: 'command', target_id: command_id }
+  const event = { eventId: newId(), type, payload: about, ...eventBy(by), at: now() }
+  await appendEvents(sql, commandLog, [{ ...event, links: { workspace_id, command_id } }])
+}

@@ -1,7 +1,7 @@
 /** Opens the room: its lanes, its approval types and its dependencies, and closes the lanes again. */
 import { type ApprovalTypes, openApprovalTypes } from '#domains/approvals'
 import { openInsertLane } from '#store'
-import type { Places } from '#turns'
+import type { ReserveSlot } from '#turns'
 import { approvalTypesOf } from './approval-types.ts'
 import { compensationFacts } from './compensate-task.ts'
 import { newCommands } from './command-table.ts'
@@ -13,7 +13,7 @@ export type CommandOptions = Omit<CommandDeps, 'inserts' | 'writes' | 'approvalT
   Partial<Pick<CommandDeps, 'facts'>> & {
     readonly approvalTypes?: ApprovalTypes
     /** Where this process has room for a turn of its own; left out, every turn is the runtime's. */
-    readonly offerPlace?: Places
+    readonly reserveSlot?: ReserveSlot
   }
 
 export type Commands = {
@@ -31,10 +31,10 @@ export function openCommands(options: CommandOptions): Commands {
   const inserts = openInsertLane(options.db, newCommands)
   const writes = openWriter(options.db, options.wake)
   const approvalTypes = options.approvalTypes ?? openApprovalTypes(approvalTypesOf(options.catalog))
-  const { offerPlace, ...rest } = options
+  const { reserveSlot, ...rest } = options
   const facts = { ...compensationFacts, ...options.facts }
   const plain: CommandDeps = { ...rest, facts, approvalTypes, inserts, writes }
-  const turns = offerPlace && openCommandTurns(plain, offerPlace)
+  const turns = reserveSlot && openCommandTurns(plain, reserveSlot)
   return {
     deps: turns ? { ...plain, turns } : plain,
     renewTurns: async () => turns?.renew(),

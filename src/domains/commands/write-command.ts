@@ -14,36 +14,9 @@ import { type Db, openLane, type Sql, statement, type Statement, type Tx } from 
 import { ABORT_TOKEN, type Taking } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { Write } from './change.ts'
-import { columnsOf, processOf, type StoredCommand } from './command-table.ts'
+import { columnsOf, patchedColumns, patchedEffectColumns, processOf, type StoredCommand } from './command-table.ts'
 import { commandEventPurposes } from './events.ts'
 import { wakeOptionsOf } from './tasks.ts'
-
-const patched = {
-  payload: `w.set->'payload'`,
-  payload_hash: `w.set->>'payload_hash'`,
-  plan: `nullif(w.set->'plan', 'null')`,
-  result: `nullif(w.set->'result', 'null')`,
-  error: `w.set->>'error'`,
-  error_class: `w.set->>'error_class'`,
-  cancellation_requested: `(w.set->>'cancellation_requested')::boolean`,
-  cancellation_mode: `w.set->>'cancellation_mode'`,
-  attempt: `(w.set->>'attempt')::integer`,
-  run_after: `(w.set->>'run_after')::timestamptz`,
-  runtime_workflow_id: `w.set->>'runtime_workflow_id'`,
-  completed_at: `(w.set->>'completed_at')::timestamptz`,
-} as const
-
-const patchedEffect = {
-  result: `nullif(u.set->'result', 'null')`,
-  error: `u.set->>'error'`,
-  error_class: `u.set->>'error_class'`,
-  attempt: `(u.set->>'attempt')::integer`,
-  run_after: `(u.set->>'run_after')::timestamptz`,
-  turn_token: `(u.set->>'turn_token')::uuid`,
-  read_back: `nullif(u.set->'read_back', 'null')`,
-  executed_by_runtime_workflow_id: `u.set->>'executed_by_runtime_workflow_id'`,
-  completed_at: `(u.set->>'completed_at')::timestamptz`,
-} as const
 
 const assign = (columns: Readonly<Record<string, string>>, set: string, row: string) =>
   Object.entries(columns)
@@ -76,7 +49,7 @@ const moved = `, moved as (
     turn_until = case when ${isAborted} then c.turn_until when w.releases then null when ${takes} then statement_timestamp() + make_interval(secs => w.takes_ms / 1000)
       when w.keeps_ms is not null then greatest(c.turn_until, statement_timestamp() + make_interval(secs => w.keeps_ms / 1000))
       else c.turn_until end,
-    ${assign(patched, 'w.set', 'c')}
+    ${assign(patchedColumns, 'w.set', 'c')}
   from w
   where c.command_id = any($2::uuid[]) and c.command_id = w.id and c.workspace_id = w.workspace_id
     and (w.from_status is null or c.status = w.from_status)
@@ -101,7 +74,7 @@ const planned = (effects: string) => `, planned as (
 const touched = (changes: string, ids: string) => `, touched as (
   update concord.domain_effects as d set
     status = u.status,
-    ${assign(patchedEffect, 'u.set', 'd')}
+    ${assign(patchedEffectColumns, 'u.set', 'd')}
   from jsonb_to_recordset(${changes}::jsonb) as u(n integer, domain_effect_id uuid, from_status text, status text, requires_status text, set jsonb)
   join moved as m on m.n = u.n
   where d.domain_effect_id = any(${ids}::uuid[]) and d.domain_effect_id = u.domain_effect_id and d.command_id = m.command_id

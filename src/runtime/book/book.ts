@@ -21,7 +21,7 @@ import { openAnnouncer, openDueTimers } from './notices.ts'
 import { openBookPool } from './pool.ts'
 import { openScheduleRows } from './schedule-rows.ts'
 import { abortProcess, findProcess, listStuck, readHealth, resumeProcess } from './statements.ts'
-import type { Kind } from './turns.ts'
+import type { Kind } from './turn-runner.ts'
 import { openWaker, sqlOf, type Wake } from './waker.ts'
 import { defaultTimes, openWorker, type Worker, type WorkerTimes } from './worker.ts'
 
@@ -89,10 +89,8 @@ export function createRuntime(options: BookOptions): BookRuntime {
       if (!worker || worker.slots.free(queue) <= 0 || !worker.takes(queue)) announcer.announce(queue)
     }
     const timers = openDueTimers(onOpened)
-    const notices = openDueTimers(announcer.announce)
     const end = async (drainMs: number | undefined) => {
       timers.close()
-      notices.close()
       announcer.close()
       await worker?.close(drainMs)
       await pool.close()
@@ -102,11 +100,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
       const tellers = { onOpened, onDelayed: timers.plan }
       if (works) {
         const mine = { book, carrier, times: { ...defaultTimes, ...times }, queues, kinds, startsHere, log, ...tellers }
-        worker = await openWorker(pool, {
-          ...mine,
-          onForeign: notices.plan,
-          ...(only ? { only: [...only, PROOF] } : {}),
-        })
+        worker = await openWorker(pool, { ...mine, ...(only ? { only: [...only, PROOF] } : {}) })
       }
       const wake = openWaker(pool, {
         specOf: (queue) => queues.get(queue),

@@ -5,9 +5,54 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Next } from '#runtime'
 import { openDb } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
-import { createTestCarrier, type TestCarrier } from '#test/test-carrier'
 import { until } from '#test/until'
 import { type BookRuntime, createRuntime } from './book.ts'
+import type { Carrier, CarrierHost, GivenTurn } from './index.ts'
+import { referenceProfile } from '#test/reference-runtime/profile'
+
+/** A carrier in this process that loses, duplicates and delays turns, as an engine might. */
+type TestCarrier = Carrier & {
+  /** Every turn that was handed over, in order. */
+  readonly given: GivenTurn[]
+  /** The fate of a turn; by default it is delivered. */
+  treat: (turn: GivenTurn, deliver: (delivery: number) => Promise<string>) => void
+  /** The number of next turns that are refused. */
+  refuses: number
+  isReachable: boolean
+}
+
+function createTestCarrier(): TestCarrier {
+  let host: CarrierHost | undefined
+  const carrier: TestCarrier = {
+    profile: referenceProfile,
+    unavailable: undefined,
+    given: [],
+    refuses: 0,
+    isReachable: true,
+    treat: (_turn, deliver) => void deliver(1),
+    async open(opened) {
+      host = opened
+    },
+    ready: async () => carrier.isReachable,
+    async give(turns) {
+      if (!host) return turns
+      if (!carrier.isReachable) throw new Error('The engine does not answer.')
+      const { deliver } = host
+      const refused = turns.slice(0, carrier.refuses)
+      carrier.refuses -= refused.length
+      for (const turn of turns.slice(refused.length)) {
+        carrier.given.push(turn)
+        carrier.treat(turn, (delivery) => deliver(turn, delivery))
+      }
+      return refused
+    },
+    defineQueue: async () => {},
+    async close() {
+      host = undefined
+    },
+  }
+  return carrier
+}
 
 describe('the book over any engine', () => {
   let opened: TestDb
@@ -127,6 +172,44 @@ describe('the book over any engine', () => {
     carrier.treat = (_turn, deliver) => void deliver(1)
     await owner.query(`update runtime.processes set given_at = now() - interval '1 hour' where id = 'silent'`)
     await until(() => isOver('silent'), 'the next hand-over')
+  })
+
+  test('a due turn that the engine keeps refusing makes health fail', async () => {
+    const owner = openDb({ url: opened.url, poolMax: 1 })
+    await runtime.wake({ kind: 'job', id: 'refused' }, { delayMs: 3_600_000 })
+    carrier.refuses = 1_000
+    await owner.query(`update runtime.processes set due_at = now() - interval '2 minutes' where id = 'refused'`)
+    const gives = `select from runtime.processes where id = 'refused' and gives >= 2 and given_at is null`
+    await until(async () => (await owner.query(gives)).length === 1, 'its second refusal')
+    const { ok, waitingMs } = await runtime.health()
+    assert.ok(!ok && (waitingMs ?? 0) >= 120_000, `${ok} ${waitingMs}`)
+    carrier.refuses = 0
+    await until(() => isOver('refused'), 'its turn')
+    assert.equal((await runtime.health()).ok, true)
+    await owner.close()
+  })
+
+  test('a process that moves to another queue during its turn keeps to the limits of that queue', async () => {
+    const queues = { narrow: { concurrency: 1 } }
+    const local = createRuntime({ db: opened.db, carrier: createTestCarrier(), queues })
+    let [running, peak, ended] = [0, 0, 0]
+    local.register('mover', async (id): Promise<Next> => {
+      const process = { kind: 'mover', id }
+      if ((await local.describe(process))?.queue !== 'narrow') {
+        await local.wake(process, { queue: 'narrow' })
+        return { t: 'again' }
+      }
+      peak = Math.max(peak, ++running)
+      await sleep(50)
+      running -= 1
+      ended += 1
+      return { t: 'done' }
+    })
+    assert.equal((await local.open()).ok, true)
+    await Promise.all(['a', 'b', 'c'].map((id) => local.wake({ kind: 'mover', id })))
+    await until(async () => ended === 3, 'three turns in the narrow queue')
+    assert.equal(peak, 1)
+    await local.close()
   })
 
   test('a second worker opens at once beside a backlog, with a limit and with queues of its own', async () => {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '#store'
 
 /** Increment with every change of the files below; an older program leaves a newer installation alone. */
-const INSTALLED_VERSION = 5
+const INSTALLED_VERSION = 6
 /** The oldest version with which this program can wake. */
 const USABLE_VERSION = 4
 const FILES = ['tables.sql', 'functions.sql', 'grants.sql'] as const

@@ -148,7 +148,7 @@ describe('the row of a process in the database', () => {
         const next: Next = step.next === 'until' || step.next === 'wait' ? { t: 'wait', until } : { t: step.next }
         const ended = applyEnd(row, fence, next, now, newTurn)
         if (ended.outcome !== 'stale') row = ended.row
-        const [stored] = await db.run(endTurn, [...key, fenceOf.get(fence) ?? -1, next.t, until, null])
+        const [stored] = await db.run(endTurn, [...key, fenceOf.get(fence) ?? -1, next.t, until, null, null])
         const outcome = stored?.outcome === 'opened' || stored?.outcome === 'delayed' ? 'queued' : stored?.outcome
         results = [ended.outcome, outcome]
       } else if (step.move === 'fail') {

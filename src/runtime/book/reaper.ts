@@ -4,13 +4,13 @@
  */
 import { type Db, failpoint } from '#store'
 import { deleteOldExecutors, findOwnTurns, findSuspects, requeueTurn, takeOver } from './statements.ts'
-import type { Turns } from './turns.ts'
+import type { TurnRunner } from './turn-runner.ts'
 import { openWatch, type Watch } from './watch.ts'
 
 export type ReaperOptions = {
   readonly executorId: string
   readonly everyMs: number
-  readonly turns: Pick<Turns, 'isUnderWay'>
+  readonly turns: Pick<TurnRunner, 'isUnderWay'>
   /** These queues have turns to take. */
   readonly onTakenOver: (executorId: string, queues: readonly string[]) => void
   readonly onError: (error: unknown) => void

@@ -6,7 +6,6 @@
 import type { QueueSpec } from '#runtime'
 import type { Db } from '#store'
 import type { Carrier, GivenTurn } from './carrier.ts'
-import type { Slots } from './slots.ts'
 import { findDueQueues, regiveTurns, returnTurn, takeTurns } from './statements.ts'
 import { openWatch } from './watch.ts'
 
@@ -25,11 +24,16 @@ export type RelayOptions = {
   /** The kinds that this worker drives. */
   readonly kinds: readonly string[]
   readonly sweepMs: number
-  /** Whether this worker takes turns of the queue. */
+  /** The queues that this worker takes turns from. */
   readonly queues: () => readonly string[]
   readonly takes: (queue: string) => boolean
   readonly specOf: (queue: string) => QueueSpec | undefined
-  readonly slots: Slots
+  /** The slots of this worker, by queue. */
+  readonly slots: {
+    free(queue: string): number
+    want(queue: string): void
+    hold(queue: string, ms: number): () => void
+  }
   /** The turn is on its way, and a slot is reserved for it. */
   readonly onGiven: (turn: GivenTurn, release: () => void) => void
   readonly onError: (error: unknown) => void

@@ -7,7 +7,7 @@ import {
   planSchedule,
   SCHEDULE_KIND,
   type ScheduleLine,
-  type ScheduleSpec,
+  type RuntimeSchedule,
   type ScheduleView,
   type WakeOptions,
 } from '#runtime'
@@ -15,7 +15,7 @@ import type { Db, Sql } from '#store'
 import type { Wake } from './waker.ts'
 
 type StoredSchedule = {
-  readonly spec: ScheduleSpec
+  readonly spec: RuntimeSchedule
   readonly decided_until: Date
   readonly last_due_at: Date | null
   readonly held_due_at: Date | null
@@ -31,7 +31,7 @@ const SELECT = `select s.spec, s.decided_until, s.last_due_at, s.held_due_at, s.
   from runtime.schedules s where s.name = $1`
 
 export type ScheduleRows = {
-  save(spec: ScheduleSpec): Promise<Decision<ScheduleView>>
+  save(spec: RuntimeSchedule): Promise<Decision<ScheduleView>>
   find(name: string): Promise<ScheduleView | undefined>
   delete(name: string): Promise<boolean>
   drive(name: string): Promise<Next>

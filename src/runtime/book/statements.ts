@@ -64,7 +64,7 @@ export type EndedRow = {
 
 export const endTurn = statement<EndedRow>(
   'runtime_end_turn',
-  'select * from runtime.end_turn($1, $2, $3::bigint, $4, $5::timestamptz, $6)',
+  'select * from runtime.end_turn($1, $2, $3::bigint, $4, $5::timestamptz, $6, p_queue => $7)',
 )
 
 export type FailedRow = {
@@ -183,5 +183,7 @@ export const readHealth = statement<{ workers: number; waiting_ms: number | null
         union all
         select p.due_at from runtime.processes p
         where p.state = 'queued' and p.given_at is not null and p.queue = any ($1::text[])
+        union all
+        select p.refused_since from runtime.processes p where p.refused_since is not null and p.queue = any ($1::text[])
       ) as w) as waiting_ms`,
 )

@@ -14,7 +14,7 @@ import {
 } from '#runtime'
 import type { Db, Sql } from '#store'
 import { wakeProcess, type Woken } from './statements.ts'
-import type { Kind, Turns } from './turns.ts'
+import type { Kind, TurnRunner } from './turn-runner.ts'
 
 export type WakerOptions = {
   readonly specOf: (queue: string) => QueueSpec | undefined
@@ -22,7 +22,7 @@ export type WakerOptions = {
   /** Undefined in a process that runs no turns itself. */
   readonly worker?: {
     readonly executorId: string
-    readonly turns: Pick<Turns, 'start'>
+    readonly turns: Pick<TurnRunner, 'start'>
     offerSlot(queue: string, kind: string): (() => void) | undefined
   }
   readonly onOpened: (queue: string) => void

@@ -46,7 +46,7 @@ const dbosProfile: RuntimeProfile = {
   },
 }
 
-export type DbosCarrierOptions = {
+type DbosCarrierOptions = {
   /** `avoid` keeps to the engine's public interface. */
   readonly internals?: InternalsMode
   /** How long finished turns stay in the engine's tables; Concord's own rows hold the record. */

@@ -7,7 +7,7 @@ import { type Db, openDb, type Tx } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
 import { ENGINE_VERSION } from './internals.ts'
 import type { BookRuntime } from '#runtime/book'
-import { createDbosRuntime } from './runtime.ts'
+import { createDbosRuntime } from '#test/dbos-runtime'
 
 /** No periodic work of ours runs while the test counts. */
 const still = { leaseMs: 600_000, reapMs: 600_000, sweepMs: 600_000 }

@@ -1,3 +1,2 @@
-/** The exports of the DBOS engine. */
+/** The export of the DBOS engine. */
 export { createDbosCarrier } from './carrier.ts'
-export { createDbosRuntime } from './runtime.ts'

@@ -6,7 +6,7 @@ import { fenceToken, type Fence, type Next } from '#runtime'
 import type { BookRuntime } from '#runtime/book'
 import { type Db, openDb } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
-import { createDbosRuntime, type DbosOptions } from './runtime.ts'
+import { createDbosRuntime, type DbosOptions } from '#test/dbos-runtime'
 
 const quick = { times: { leaseMs: 400, reapMs: 40, sweepMs: 40 }, retainMs: 600_000, cleanMs: 600_000 }
 

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test'
 import { type Db, openDb } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
 import { until } from '#test/until'
-import { createDbosRuntime } from './runtime.ts'
+import { createDbosRuntime } from '#test/dbos-runtime'
 
 const times = { leaseMs: 400, reapMs: 40, sweepMs: 40 }
 

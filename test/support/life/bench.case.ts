@@ -1,4 +1,4 @@
-/** The bench that the stories of a command's life share: one room, two people, and questions about rows and events. */
+/** What the stories of a command's life share: one room, two people, and queries for rows and events. */
 import type { Actor } from '#kernel/actor'
 import assert from 'node:assert/strict'
 import { decideApproval } from '#domains/approvals'
@@ -13,13 +13,13 @@ export const BOOK_A = 'connector.hotel.book_a'
 export const BOOK_B = 'connector.hotel.book_b'
 export const BOOK_C = 'connector.hotel.book_c'
 
-/** Set by `openBench`; all stories of one run happen in one database, so that together they walk the whole machine. */
+/** Set by `openBench`. All stories of a run use one database, so that together they cover the whole machine. */
 export let room: TestRoom
 export let user: Actor
 export let operator: Actor
 export let workspaceId: string
 
-/** Three effects whose order is not that of the list. */
+/** Three effects that do not run in the order of the list. */
 const woven = [
   defineFunction({
     name: 'woven',
@@ -42,7 +42,7 @@ const woven = [
   }),
 ]
 
-/** One such command an hour, by the rule that every installation has. */
+/** The rate policy of every installation allows one such command an hour. */
 const metered = defineTask({
   name: 'Metered',
   description: 'Work that a rate limit holds back.',

@@ -26,7 +26,7 @@ import {
 import { byPerson } from '#kernel/actor'
 
 export function intakeStories(): void {
-  /** The transaction that wrote each event, as the number that rows carry in `xmin`. */
+  /** The transaction that wrote each event, as rows carry it in `xmin`. */
   const xids = (id: string) =>
     room.rows<{ what: string; xmin: string }>(
       `select coalesce(payload->>'effect_type', payload->>'target_type') || ' ' || coalesce(payload->>'to', event_type) as what,
@@ -225,7 +225,7 @@ export function intakeStories(): void {
   })
 
   test('[POL-03] [CMD-18] a delay sleeps on the row, comes due, is evaluated again, and goes on when the rule lets it', async () => {
-    // Whatever the stories before have asked for is more than an hour ago.
+    // The commands of the earlier stories are more than an hour old.
     room.clock.travel(2 * 3_600_000)
     const first = await room.submit({ subject: 'first' }, { taskName: 'Metered' })
     assert.equal(await room.settle(first), 'succeeded')
@@ -246,7 +246,7 @@ export function intakeStories(): void {
     const wakes = async () => (
       (room.woken.length = 0), await reconcileCommands(room.world, 0), room.woken.includes(second)
     )
-    // The runtime may have forgotten it: before its time nothing wakes it, at its time the row does.
+    // The runtime may have lost the wake. Nothing wakes the command before its time; at its time the row does.
     room.clock.travel(minute - 1)
     assert.equal(await wakes(), false)
     room.clock.travel(1)

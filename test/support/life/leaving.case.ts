@@ -47,7 +47,7 @@ export function leavingStories(): void {
     const call = room.provider.call.bind(room.provider)
     room.provider.call = async (...args) => {
       room.provider.call = call
-      // In the middle of the first call: acknowledged before it answers.
+      // The cancellation is acknowledged during the first call, before it answers.
       assert.ok((await cancel(id)).changed)
       return call(...args)
     }
@@ -114,7 +114,7 @@ export function leavingStories(): void {
     assert.equal(await room.settle(id), 'running')
     const asked = () => room.provider.calls.length
     const calls = asked()
-    // A turn that comes a moment too early asks nobody; the one that is due does.
+    // A turn before the due time creates no approval; the turn at the due time does.
     room.clock.travel(29_999)
     assert.equal(await room.settle(id), 'running')
     assert.deepEqual([(await effectsOf(id))[0]?.attempt, asked()], [1, calls])

@@ -1,4 +1,4 @@
-/** Waiting for others: parents, children, people who must look, and the rare edges of the machine. */
+/** Waiting for others: parents, children, reviewers, and the rare edges of the machine. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { CommandState } from '#kernel/machines/command'
@@ -25,7 +25,7 @@ export function waitingStories(): void {
     const failed = await after(child, false)
     const belowStopped = await after(stopped, true)
     const belowFailed = await after(failed, false)
-    // What waits for the failure itself has got what it waited for.
+    // A command that waits for the failure continues.
     const glad = await after(child, true, 'failed')
     const all = [parent, child, stopped, failed, belowStopped, belowFailed, glad]
     for (const id of all) await room.settle(id)
@@ -124,7 +124,7 @@ export function waitingStories(): void {
       await room.submit({ subject: 'x' }),
       await room.submit({ subject: 'y' }),
     ]
-    // Written past the service: parent → x → child, and x ⇄ y.
+    // Inserted without the service: parent → x → child, and x ⇄ y.
     for (const [from, to] of [
       [parent, x],
       [x, y],
@@ -195,7 +195,7 @@ export function waitingStories(): void {
     assert.equal(await room.statusOf(hung), 'cancelled')
   })
 
-  /** Along the machine without doing anything: a command in a state that only another room's work brings about. */
+  /** Moves a command along the machine without effects, into a state that only another room causes. */
   async function walk(...states: CommandState[]): Promise<string> {
     const id = await room.submit({ subject: 's' })
     const found = await findCommand(room.db, workspaceId, id)

@@ -1,9 +1,9 @@
-/** A clock that stands still until it is told to move on. */
+/** A clock that a test moves. */
 import type { Clock } from '#kernel/clock'
 
 export type FakeClock = {
   readonly now: Clock
-  /** Never back. */
+  /** Moves only forward. */
   moveTo(time: Date): void
 }
 

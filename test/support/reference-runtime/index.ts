@@ -1,5 +1,4 @@
-/** The door of the reference runtime: for tests of domains and adapters, never for the product. */
+/** The reference runtime, for tests of domains and adapters and never for the product. */
 export { openMemoryStore } from './memory-store.ts'
-export { referenceProfile } from './profile.ts'
 export { openReferenceRuntime } from './runtime.ts'
 export { seededRandom } from './seeded-random.ts'

@@ -1,4 +1,4 @@
-/** What survives a crash of the reference runtime: one row per process, the schedules, and the numbers given out. */
+/** What survives a crash of the reference runtime: one row per process, the schedules, and the numbers it has assigned. */
 import type { Clock } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import {
@@ -31,7 +31,7 @@ export type LedgerEntry = { readonly process: Process; readonly row: ProcessRow;
 export type Ledger = {
   readonly schedules: Map<string, ScheduleLine>
   readonly entries: ReadonlyMap<string, LedgerEntry>
-  /** Throws for a wake that could not be written; before anything is. */
+  /** Throws for an invalid wake, before anything is written. */
   check(process: Process, options: Omit<WakeOptions, 'tx'>): void
   wake(process: Process, options: Omit<WakeOptions, 'tx'>, schedule?: string): void
   begin(process: Process, turn: number, attemptsMax: number): ProcessRow | undefined
@@ -103,7 +103,7 @@ export function openLedger(
     wake,
     begin(process, turn, attemptsMax) {
       const row = rowOf(process)
-      // This engine gives the turn of a worker that is gone again, under the same number: a newer delivery.
+      // This engine repeats the turn of a dead worker under the same number, as a newer delivery.
       const delivery = (row?.delivery ?? 0) + 1
       const begun = applyBegin(row, { turn, delivery, now: now(), attemptsMax, newFence, newTurn })
       if (begun.outcome !== 'stale') save(process, begun.row)

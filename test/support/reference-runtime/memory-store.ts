@@ -1,17 +1,17 @@
 /**
- * Rows in memory with transactions that commit whole or not at all, for tests. A transaction that read something which has
- * changed by the time it commits runs again, as a database would ask for; wakes that joined it commit with it.
+ * Rows in memory with atomic transactions, for tests. A transaction that read a row which has changed runs again, as with a
+ * database; the wakes that joined it commit with it.
  */
 import { KernelFault } from '#kernel/errors'
-import { accept, type Decision } from '#kernel/refusal'
-import { decideFence, type JoinableTx } from '#runtime'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import type { JoinableTx } from '#runtime'
 
 type MemoryTx = JoinableTx & {
-  /** Undefined when there is no such row; what it holds, its owner knows. */
+  /** Undefined when there is no such row; the value is known to its owner. */
   get(key: string): unknown
   set(key: string, value: unknown): void
   delete(key: string): void
-  /** Writes the token on the row, unless a later turn was there already; everything after it is refused to the earlier. */
+  /** Writes the token on the row unless a later turn was faster; later writes of the earlier turn are refused. */
   fence(key: string, token: string): Decision<void>
   readonly afterCommit: (work: () => void) => void
 }
@@ -22,11 +22,11 @@ export type MemoryStore = {
   transaction<T>(work: (tx: MemoryTx) => Promise<T> | T): Promise<T>
 }
 
-/** Called around every commit; a simulation stops the process here by never answering. */
+/** Called around every commit; a simulation stops the process here with a promise that never resolves. */
 export type CommitPoint = (point: 'before' | 'after') => Promise<void> | undefined
 
 type Row = { readonly value: unknown; readonly version: number }
-/** Several stores may stand on the same rows, as processes do on a database; versions count over all of them. */
+/** Several stores may share the rows, as processes share a database; versions count over all of them. */
 export type MemoryRows = { readonly byKey: Map<string, Row>; version: number }
 
 export function newMemoryRows(): MemoryRows {
@@ -34,7 +34,7 @@ export function newMemoryRows(): MemoryRows {
 }
 
 const ATTEMPTS_MAX = 1_000
-/** Beside the row itself, so that a test's values stay plain. */
+/** Kept beside the row, so that the values of a test stay plain. */
 const tokenKey = (key: string) => `${key}#turn_token`
 
 export function openMemoryStore(rows: MemoryRows = newMemoryRows(), pass: CommitPoint = () => undefined): MemoryStore {
@@ -57,8 +57,8 @@ export function openMemoryStore(rows: MemoryRows = newMemoryRows(), pass: Commit
       delete: (key) => void written.set(key, undefined),
       fence(key, token) {
         const current = get(tokenKey(key)) as string | undefined
-        const decision = decideFence(current ?? null, token)
-        if (!decision.ok) return decision
+        if (current !== undefined && current > token)
+          return refuse('lease.lost', 'A later turn has taken over the row.')
         written.set(tokenKey(key), token)
         return accept(undefined)
       },
@@ -84,7 +84,7 @@ export function openMemoryStore(rows: MemoryRows = newMemoryRows(), pass: Commit
         const { tx, isFresh, apply } = begin()
         const value = await work(tx)
         await pass('before')
-        // No step between the look and the write: the commit is one moment.
+        // Nothing runs between the check and the write: the commit is atomic.
         if (!isFresh()) continue
         apply()
         await pass('after')
@@ -95,10 +95,10 @@ export function openMemoryStore(rows: MemoryRows = newMemoryRows(), pass: Commit
   }
 }
 
-/** Rows hold plain values; the general clone of the platform takes forty times as long. */
+/** Rows hold plain values; `structuredClone` takes forty times as long. */
 function copy<T>(value: T): T {
   if (typeof value !== 'object' || value === null) return value
-  // The shape stays the same, which the compiler cannot see.
+  // The shape stays the same, but the compiler cannot see it.
   if (Array.isArray(value)) return value.map(copy) as T
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, copy(each)])) as T
 }

@@ -24,7 +24,7 @@ function aRequest(delayMs = 0, now = start): WakeRequest {
   return { now, at, queue: 'concord_default', priority: 0, partition: null, moves: false, schedule: null }
 }
 
-/** Gives out 1, 2, 3 … */
+/** Returns 1, 2, 3 … */
 function numbers(): () => number {
   let last = 0
   return () => ++last

@@ -14,25 +14,25 @@ const PAUSE_FIRST_MS = 500
 const PAUSE_LONGEST_MS = 60_000
 
 export type ProcessRow = {
-  /** `idle` has no open turn; such a row is kept only for a firing, which its schedule counts. */
+  /** `idle` has no open turn. Such a row exists only for a firing, which its schedule counts. */
   readonly state: 'idle' | 'queued' | 'running' | 'stuck' | 'aborted'
-  /** The number of the open turn; a turn with another number that comes to begin is a leftover. */
+  /** The number of the open turn; a turn with another number is obsolete. */
   readonly turn: number
-  /** Of a queued turn: not before. */
+  /** The earliest start of a queued turn. */
   readonly dueAt: Date
-  /** The earliest turn that was asked for since the running one began. */
+  /** The earliest turn that was requested since the running one began. */
   readonly againAt: Date | null
-  /** Of the newest begin; 0 before the first. */
+  /** The fence of the newest begin; 0 before the first. */
   readonly fence: number
-  /** Begins since the turn was asked for. */
+  /** The number of begins since the turn was requested. */
   readonly attempt: number
-  /** The newest delivery of this turn that began. */
+  /** The newest delivery of this turn that has begun. */
   readonly delivery: number
-  /** A queued turn is with the engine. */
+  /** True when the engine has the queued turn. */
   readonly isGiven: boolean
-  /** Hand-overs without a begin. */
+  /** The number of hand-overs without a begin. */
   readonly gives: number
-  /** Throws in a row. */
+  /** The number of consecutive throws. */
   readonly failures: number
   readonly why: StuckReason | null
   readonly detail: string | null
@@ -49,7 +49,7 @@ export type WakeRequest = {
   readonly queue: string
   readonly priority: number
   readonly partition: string | null
-  /** True when the wake itself named a queue, a priority or a partition: then a running process moves there. */
+  /** True when the wake named a queue, a priority or a partition; a running process moves there. */
   readonly moves: boolean
   readonly schedule: string | null
 }
@@ -63,7 +63,7 @@ export function applyWake(row: ProcessRow | null, request: WakeRequest, newTurn:
     return queued({ ...known, queue, priority, partition, schedule: known.schedule ?? request.schedule }, at, newTurn)
   }
   if (row.state === 'queued') {
-    // A process that throws keeps its pause, or a busy neighbour would wake it into stuck within milliseconds.
+    // A process that throws keeps its pause. Otherwise a busy neighbour would wake it into `stuck` within milliseconds.
     return at < row.dueAt && row.failures === 0 && !row.isGiven ? { ...row, dueAt: at } : row
   }
   if (row.state === 'running') {
@@ -84,13 +84,13 @@ function queued(row: ProcessRow, dueAt: Date, newTurn: () => number): ProcessRow
   return { ...row, ...clear, ...inBook, state: 'queued', turn: newTurn(), dueAt }
 }
 
-/** A relay hands the turn to the engine; null: it is not due, or it is there already. */
+/** Hands the turn to the engine; null when it is not due or already handed over. */
 export function applyGive(row: ProcessRow | null, now: Date): ProcessRow | null {
   if (row === null || row.state !== 'queued' || row.isGiven || row.dueAt > now) return null
   return { ...row, isGiven: true, gives: row.gives + 1 }
 }
 
-/** The engine did not take it, lost it, or brought it to a worker that cannot run it; null: it is not with the engine. */
+/** The engine refused the turn, lost it, or gave it to a worker that cannot run it; null when the engine does not have it. */
 export function applyReturn(
   row: ProcessRow | null,
   { turn, dueAt, newTurn }: { turn: number; dueAt: Date; newTurn: () => number },
@@ -100,9 +100,9 @@ export function applyReturn(
 }
 
 export type Begun =
-  /** Not the open turn of anything, or an older delivery of it. */
+  /** Not an open turn, or an older delivery of one. */
   | { readonly outcome: 'stale' }
-  /** The engine's clock is ahead of the store's: the same work as a new turn at its time. */
+  /** The engine's clock is ahead of the store's: the same work becomes a new turn at its time. */
   | { readonly outcome: 'early' | 'stuck' | 'begun'; readonly row: ProcessRow }
 
 export type Begin = {
@@ -114,7 +114,7 @@ export type Begin = {
   readonly newTurn: () => number
 }
 
-/** A newer delivery of a turn that runs is a take-over: a new fence shuts the earlier worker out. */
+/** A newer delivery of a running turn is a take-over: a new fence excludes the earlier worker. */
 export function applyBegin(row: ProcessRow | null, begin: Begin): Begun {
   const { turn, delivery, now, attemptsMax, newFence, newTurn } = begin
   const isOpen = row !== null && (row.state === 'queued' || row.state === 'running') && row.turn === turn
@@ -126,7 +126,7 @@ export function applyBegin(row: ProcessRow | null, begin: Begin): Begun {
     const stopped = stuck(row, 'crashing', `${row.attempt} workers ended in this turn`, newFence())
     return { outcome: 'stuck', row: { ...stopped, isGiven: false, gives: 0 } }
   }
-  // Whatever was asked for until now is on the rows that the drive is about to read; a later time stays.
+  // Every request so far is on the rows that the drive is about to read; a later due time stays.
   const againAt = row.againAt !== null && row.againAt > now ? row.againAt : null
   const running = { ...row, state: 'running', againAt, fence: newFence(), attempt: row.attempt + 1 } as const
   return { outcome: 'begun', row: { ...running, delivery, isGiven: false, gives: 0 } }
@@ -134,7 +134,7 @@ export function applyBegin(row: ProcessRow | null, begin: Begin): Begun {
 
 export type Ended =
   | { readonly outcome: 'stale' }
-  /** `wakes` is the schedule that waits for its firing to be done. */
+  /** `wakes` is the schedule that waits for the end of its firing. */
   | { readonly outcome: 'over' | 'queued'; readonly wakes: string | null; readonly row: ProcessRow | null }
 
 export function applyEnd(row: ProcessRow | null, fence: number, next: Next, now: Date, newTurn: () => number): Ended {
@@ -174,19 +174,19 @@ function stuck(row: ProcessRow, why: StuckReason, detail: string, fence: number)
   return { ...row, state: 'stuck', againAt: null, why, detail, fence }
 }
 
-/** The worker that ran it is dead: the work goes back into the book, and its attempts stay counted. */
+/** The worker has died: the turn is queued again, and its attempts stay counted. */
 export function applyTakeOver(row: ProcessRow | null, now: Date, newTurn: () => number): ProcessRow | null {
   if (row === null || row.state !== 'running') return null
   return { ...row, ...inBook, state: 'queued', turn: newTurn(), dueAt: now }
 }
 
-/** Null: there is nothing to resume. */
+/** Null when there is nothing to resume. */
 export function applyResume(row: ProcessRow | null, now: Date, newTurn: () => number): ProcessRow | null {
   if (row === null || (row.state !== 'stuck' && row.state !== 'aborted')) return null
   return queued({ ...row, failures: 0 }, now, newTurn)
 }
 
-/** Also for a process that has no row: a wake that comes later finds it aborted. */
+/** Also for a process without a row: a later wake finds it aborted. */
 export function applyAbort(
   row: ProcessRow | null,
   request: WakeRequest,

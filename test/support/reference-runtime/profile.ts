@@ -1,4 +1,4 @@
-/** What the reference runtime can do: the same as the default one, so that a test meets the same refusals. */
+/** The capabilities of the reference runtime: those of the default one, so that a test meets the same refusals. */
 import type { RuntimeProfile } from '#runtime'
 
 export const referenceProfile: RuntimeProfile = {

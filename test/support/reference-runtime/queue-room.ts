@@ -1,13 +1,13 @@
-/** Whether a queue has room for one more turn: the four limits, counted over the turns under way. */
+/** Decides whether a queue has room for another turn: four limits over the running turns. */
 import type { QueueSpec } from '#runtime'
 
 type RunningTurn = { readonly queue: string; readonly worker: number; readonly partition: string | null }
 
 export type QueueRoom = {
   isFree(turn: RunningTurn, running: Iterable<RunningTurn>, now: Date): boolean
-  /** A turn of the queue begins; the rate counts it. */
+  /** Counts the begin of a turn for the rate. */
   begin(queue: string, now: Date): void
-  /** When the rate lets the next one through; null without a rate or with room. */
+  /** When the rate allows the next turn; null without a rate or with room. */
   freeAt(queue: string, now: Date): Date | null
 }
 

@@ -1,6 +1,6 @@
 /**
- * The reference runtime, for tests only: in memory, on a clock that stands still, every choice from a seed. Its workers
- * die when they are told to; what a dead one was doing is given to the next.
+ * The reference runtime, for tests only: in memory, on a stopped clock, with every choice from a seed. A test kills its workers;
+ * the next worker gets the turns of a dead one.
  */
 import type { Random } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
@@ -36,15 +36,15 @@ export type ReferenceOptions = {
 
 export type ReferenceRuntime = Runtime & {
   readonly clock: FakeClock
-  /** Until no turn begins or ends any more; turns that wait for the test stay under way. */
+  /** Runs until no turn begins or ends; turns that wait for the test stay open. */
   settle(): Promise<void>
-  /** Moves the clock on, from due time to due time. */
+  /** Moves the clock forward, from due time to due time. */
   advance(ms: number): Promise<void>
-  /** To the next due time; false when there is none. */
+  /** Moves to the next due time; false when there is none. */
   advanceToNext(): Promise<boolean>
-  /** The worker is gone, with everything it had in memory. The next one registers its kinds and opens. */
+  /** Kills the worker with its memory. The next one registers its kinds and opens. */
   crash(): void
-  /** Another worker beside ours. */
+  /** Opens another worker. */
   join(stranger: Stranger): void
   readonly turnsBegun: number
 }
@@ -170,7 +170,7 @@ export function openReferenceRuntime({
       ledger.check(process, options)
       within(tx, () => ledger.wake(process, options))
     },
-    // Every turn of the simulation is given by its seed.
+    // The seed decides every turn of the simulation.
     reserveSlot: () => undefined,
     describe: async (process) => ledger.describe(process),
     health: async () => ({ engine: profile.engine, ok: true, isEngineReachable: true, waitingMs: null, workers: 1 }),
@@ -209,7 +209,7 @@ export function openReferenceRuntime({
   return runtime
 }
 
-/** At once, or with the commit that it belongs to. */
+/** At once, or with the commit that it joins. */
 function within(tx: JoinableTx | undefined, work: () => void): void {
   if (!tx) return work()
   if (!tx.afterCommit) throw new KernelFault('reference.wake.tx', 'the transaction is not one of the memory store')

@@ -1,7 +1,7 @@
-/** Chance from a seed: the same seed gives the same numbers, on every machine. */
+/** Random numbers from a seed, the same on every machine. */
 import type { Random } from '#kernel/clock'
 
-/** Mulberry32: 32 bits of state, good enough to choose between turns and never used for secrets. */
+/** Mulberry32: 32 bits of state, enough to choose between turns and never used for secrets. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0
   return () => {

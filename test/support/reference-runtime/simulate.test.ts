@@ -11,11 +11,11 @@ function stateOf(store: MemoryStore, id: string): Order['state'] | undefined {
   return (store.get(id) as Order | undefined)?.state
 }
 
-/** Charge, ship, finish, each at most once at the far end. `careless` leaves out one of the things that make it so. */
+/** Charge, ship and finish, each at most once for the provider. `careless` leaves one safeguard out. */
 function anOrder(careless: 'none' | 'no key' | 'no fence' | 'no wake' = 'none'): () => Simulation {
   return () => {
     const far: string[] = []
-    /** The provider dedupes by our key, unless we give it none. */
+    /** The provider deduplicates by our key, unless we send none. */
     const provide = (key: string) => {
       if (careless === 'no key' || !far.includes(key)) far.push(key)
     }
@@ -25,7 +25,7 @@ function anOrder(careless: 'none' | 'no key' | 'no fence' | 'no wake' = 'none'):
           store.transaction(async (tx) => {
             const order = tx.get(id) as Order | undefined
             if (careless !== 'no fence' && !tx.fence(id, token).ok) return false
-            // Without the fence a late driver would write over what the next one has done.
+            // Without the fence a late driver would overwrite the work of the next one.
             if (careless !== 'no fence' && order?.state !== from) return false
             tx.set(id, { state: to, by: token })
             if (to === 'shipped' && careless !== 'no wake') await runtime.wake({ kind: 'mail', id }, { tx })

@@ -1,7 +1,7 @@
 /**
- * Runs a drive over the memory store again and again, and ends or freezes its worker at every write in turn: before it is
- * there, after it is there, and (frozen) long after another worker has taken over. What must hold afterwards is checked
- * each time. The same seed gives the same run, so a failure names the one plan that shows it.
+ * Runs a drive over the memory store many times, and kills or freezes its worker at every write: before the commit, after it, and
+ * (frozen) long after another worker has taken over. It checks the invariants each time. The same seed gives the same run, so a
+ * failure names the plan that shows it.
  */
 import { KernelFault } from '#kernel/errors'
 import type { Drive } from '#runtime'
@@ -11,28 +11,28 @@ import { openReferenceRuntime, type ReferenceRuntime } from './runtime.ts'
 import { seededRandom } from './seeded-random.ts'
 
 export const faultModes = ['before', 'after', 'freeze'] as const
-/** At the how-manieth passage, counted from 1 over the whole run. */
+/** The passage at which the fault happens, counted from 1 over the whole run. */
 export type Fault = { readonly at: number; readonly mode: (typeof faultModes)[number] }
 
-/** What one worker sees: gone and made anew when it dies. */
+/** What one worker sees; created again after its death. */
 export type SimulationWorld = {
   readonly runtime: ReferenceRuntime
   readonly store: MemoryStore
-  /** A deed outside the store: it happens at once and survives every crash. Also a place to die, on both sides. */
+  /** A call outside the store: it takes effect at once and survives every crash. The worker can die before and after it. */
   act(deed: () => void): Promise<void>
 }
 
 export type Simulation = {
-  /** Facts and first wakes, from a client that does not crash. */
+  /** Facts and first wakes from a client that does not crash. */
   start(world: SimulationWorld): Promise<void>
   drives(world: SimulationWorld): Readonly<Record<string, Drive>>
-  /** Throws when something that must hold does not; called when everything has come to rest. */
+  /** Throws when an invariant is broken; called when nothing is left to run. */
   check(world: SimulationWorld): void
 }
 
 export type Run = { readonly points: number; readonly turns: number; readonly hits: number }
 
-/** Due times in a row without rest: more is a drive that waits for nothing for ever. */
+/** The limit of consecutive due times; a drive with more waits in an endless loop. */
 const MOVES_MAX = 2_000
 
 export async function simulate(open: () => Simulation, faults: readonly Fault[], seed: number): Promise<Run> {
@@ -43,7 +43,7 @@ export async function simulate(open: () => Simulation, faults: readonly Fault[],
   const frozen: (() => void)[] = []
   let [points, hits, isCalm, incarnation] = [0, 0, false, 0]
 
-  /** A promise that never answers is what a dead process looks like from inside. */
+  /** A promise that never resolves is what a dead process looks like from inside. */
   function pass(mine: number, side: 'before' | 'after'): Promise<void> | undefined {
     if (isCalm) return undefined
     if (mine !== incarnation && !late.has(mine)) return new Promise(() => {})
@@ -78,7 +78,7 @@ export async function simulate(open: () => Simulation, faults: readonly Fault[],
     incarnation += 1
     runtime.crash()
     for (const [kind, drive] of Object.entries(drives(worldOf(incarnation)))) runtime.register(kind, drive)
-    // Opening is one moment here; it is refused only for a queue that nobody defined.
+    // Opening is synchronous here; it is refused only for an undefined queue.
     void runtime.open()
   }
 
@@ -91,7 +91,7 @@ export async function simulate(open: () => Simulation, faults: readonly Fault[],
   work()
   await start(outside)
   await rest()
-  // The frozen ones come back, one after the other, into a world that has gone on without them.
+  // The frozen workers continue one after the other, after the others have moved on.
   for (let release = frozen.shift(); release; release = frozen.shift()) {
     release()
     await rest()
@@ -104,7 +104,7 @@ export async function simulate(open: () => Simulation, faults: readonly Fault[],
 
 export type Explored = { readonly runs: number; readonly hits: number; readonly points: number }
 
-/** Every single fault of every mode, then `randomRuns` runs with up to three faults each. A failure names its plan. */
+/** Runs every single fault of every mode, then `randomRuns` runs with up to three faults each. A failure names its plan. */
 export async function explore(open: () => Simulation, seed: number, randomRuns = 0): Promise<Explored> {
   async function run(plan: readonly Fault[], planSeed: number): Promise<Run> {
     try {

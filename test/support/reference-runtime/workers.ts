@@ -1,4 +1,4 @@
-/** The workers of the reference runtime: who gets which turn, by chance, and what happens when one of them is gone. */
+/** The workers of the reference runtime: which worker gets which turn, by chance, and what happens when one dies. */
 import type { Clock, Random } from '#kernel/clock'
 import {
   checkNext,
@@ -17,7 +17,7 @@ import type { Ledger, LedgerEntry } from './ledger.ts'
 import type { QueueRoom } from './queue-room.ts'
 
 export type Kind = { readonly drive: Drive; readonly options: KindOptions }
-/** Does the same thing with whatever turn it is given. */
+/** Handles every turn in the same way. */
 export type Stranger = (process: Process, fence: Fence) => Promise<Next>
 
 export type WorkersOptions = {
@@ -29,15 +29,15 @@ export type WorkersOptions = {
 }
 
 export type Workers = {
-  /** Gives turns, soon, as long as it is open. */
+  /** Starts turns as long as it is open. */
   pumpSoon(): void
   open(): void
-  /** Gives no more; what is under way goes on. */
+  /** Starts no more turns; running turns continue. */
   shut(): void
-  /** What is under way is nobody's any more. */
+  /** The running turns have no worker. */
   abandon(options?: { readonly telling: boolean }): void
   join(stranger: Stranger): void
-  /** The turn under way of this process, if any, is told and no longer counts. */
+  /** Aborts the running turn of this process, which no longer counts. */
   lose(process: Process): void
   readonly isOpen: boolean
   readonly begunCount: number
@@ -59,7 +59,7 @@ export function openWorkers({ random, now, ledger, room, kinds }: WorkersOptions
   function pumpSoon(): void {
     if (isPumping || !isOpen) return
     isPumping = true
-    // Now and then the rest of the program gets a word in: a process that always says `again` would never let it.
+    // Yields to the event loop now and then: a process that always says `again` would block it.
     const soon = begunCount % 64 === 63 ? setImmediate : queueMicrotask
     soon(() => {
       isPumping = false
@@ -67,7 +67,7 @@ export function openWorkers({ random, now, ledger, room, kinds }: WorkersOptions
     })
   }
 
-  /** Due turns and turns whose worker is gone; of those with the smallest priority one by chance. */
+  /** Due turns and turns of dead workers; a random one of those with the smallest priority. */
   function choose(): { entry: LedgerEntry; worker: number } | undefined {
     const time = now()
     let ready: { entry: LedgerEntry; free: readonly number[] }[] = []

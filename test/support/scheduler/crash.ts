@@ -1,7 +1,6 @@
 /**
- * Run as a process of its own by `kill.chaos.test.ts`: lives through a story of jobs, retries, reservations and schedules on one
- * file, again and again, until the plan on its command line kills it. Every piece of work is written down before it ends, in
- * a file of its own, as a job program would.
+ * Run as a child process by `kill.chaos.test.ts`: repeats a story of jobs, retries, reservations and schedules on one file until
+ * the plan on its command line kills it. Each job writes a record to a separate file before it ends, as a job program would.
  */
 import { appendFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
@@ -69,7 +68,7 @@ for (let round = 0; round < 2; round++) {
   must(renewReservation(scheduler, reservation_id))
   work(must(startDirectJob(scheduler, reservation_id, { job_type: 'research' })), 1)
   nowMs += 10
-  // Every other one is left to run out.
+  // Every other reservation expires.
   if (round % 2 === 1) must(releaseReservation(scheduler, reservation_id))
   else nowMs += 300_000
 }

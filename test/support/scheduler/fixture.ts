@@ -1,4 +1,4 @@
-/** Builders for the tests of this room: a scheduler in memory or on a file, with a clock that a test sets. */
+/** Builders for scheduler tests: a scheduler in memory or on a file, with a clock that a test sets. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,7 +18,7 @@ export const START = Date.UTC(2026, 4, 1, 10)
 export type TestClock = { ms: number; by: (ms: number) => void }
 
 let count = 0
-/** Rising, so that the last key of the queue order is never by chance the order of creation. */
+/** Ascending, so that the last key of the queue order is never the order of creation by chance. */
 export function anId(): string {
   count += 1
   return `00000000-0000-7000-8000-${count.toString(16).padStart(12, '0')}`
@@ -43,7 +43,7 @@ export function openTest(
   return opened.ok ? { ok: true, value: { ...opened.value, clock } } : opened
 }
 
-/** Recovered, so that it dispatches. */
+/** Recovers the scheduler, so that it dispatches. */
 export function aScheduler(options: Parameters<typeof openTest>[0] = {}): TestScheduler {
   const scheduler = must(openTest(options))
   scheduler.recovery.isDone = true
@@ -59,7 +59,7 @@ export function codeOf(decision: Decision<unknown>): string {
   return decision.ok ? 'ok' : decision.code
 }
 
-/** A folder of its own, removed after the tests of the file. */
+/** A folder that is removed after the tests of the file. */
 export function aFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'concord-scheduler-'))
   after(() => rmSync(folder, { recursive: true, force: true }))
@@ -83,11 +83,11 @@ export function countOf(scheduler: Scheduler, table: TableName): number {
   return rowsOf(scheduler, table).length
 }
 
-/** Submits, claims and hands out the run. */
+/** Submits a job, claims it and returns the run. */
 export function aRun(scheduler: Scheduler, body: Partial<SubmitJob> = {}): ClaimedRun {
   must(submitJob(scheduler, { job_type: 'story', ...body }))
   const [run] = must(claimJobs(scheduler)).runs
-  assert.ok(run, 'nothing was claimed')
+  assert.ok(run, 'No job was claimed.')
   return run
 }
 

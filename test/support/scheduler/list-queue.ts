@@ -1,4 +1,4 @@
-/** Run as a process of its own by tests: prints the ids of the queue in a file, in order. */
+/** Run as a child process: prints the ids of the queue in a file, in order. */
 import { listQueue } from '../../../src/domains/scheduler/job-views.ts'
 import { must, openTest } from './fixture.ts'
 

@@ -1,4 +1,4 @@
-/** Run as a process of its own by tests: tries to own the file named on the command line, and prints how it went. */
+/** Run as a child process: tries to own the file on the command line and prints the result. */
 import { codeOf, openTest } from './fixture.ts'
 
 const opened = openTest({ file: process.argv[2] ?? '' })

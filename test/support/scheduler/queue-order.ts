@@ -1,6 +1,6 @@
 /**
- * Run as a process of its own by `queue-order.test.ts`: makes random queues from a seed, inserts their rows in an order of its
- * own, and prints the order in which each is listed and dispatched. Nothing is kept: every queue is undone.
+ * Run as a child process by `queue-order.test.ts`: builds random queues from a seed, inserts their rows in another order, and
+ * prints the order in which each is listed and dispatched. Every queue is rolled back.
  */
 import { createHash } from 'node:crypto'
 import { openChance } from '#test/chance'
@@ -23,7 +23,7 @@ const orders = createHash('sha256')
 let differing = 0
 for (let queue = 0; queue < Number(count); queue++) {
   const rows = Array.from({ length: 2 + chance.whole(14) }, (_, index) => ({
-    // Few values each, so that every column has to decide sometimes; the last one never is the order of insertion.
+    // Few values per column, so that every column decides sometimes; the last one is never the order of insertion.
     priority: chance.whole(3) - 1,
     position: chance.whole(3) * 100,
     created_at: 1_000 + chance.whole(2),

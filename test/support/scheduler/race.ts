@@ -1,4 +1,4 @@
-/** Run as a thread by `races.test.ts`: its own connections to one file, in step with the other threads. */
+/** Run as a thread by `races.test.ts`: has its own connections to one file and runs in step with the other threads. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { randomBytes } from 'node:crypto'
 import { uuidV7Generator } from '#kernel/ids'
@@ -12,7 +12,7 @@ import type { Scheduler } from '../../../src/domains/scheduler/scheduler.ts'
 import { query } from '../../../src/domains/scheduler/database.ts'
 import { submitJob } from '../../../src/domains/scheduler/submit-job.ts'
 
-/** One round, as one thread saw it. */
+/** The result of one round in one thread. */
 export type ReserveRound = {
   readonly won: number
   readonly active: number
@@ -34,7 +34,7 @@ export type RaceTask = {
 const task = workerData as RaceTask
 const cells = new Int32Array(task.barrier)
 
-/** All threads meet here; the last one opens the gate. */
+/** All threads wait here for the last one. */
 function meet(): void {
   const gate = Atomics.load(cells, 1)
   if (Atomics.add(cells, 0, 1) === task.threads - 1) {
@@ -56,7 +56,7 @@ function connect(): Scheduler {
 const countRuns = query<{ n: number }>('select count(*) as n from job_runs')
 const countActive = query<{ n: number }>(`select count(*) as n from direct_reservations where status = 'ACTIVE'`)
 
-/** Every round all reservers try at once; reports who won, how many ACTIVE rows there were, and what a dispatcher got meanwhile. */
+/** All reservers try at once in every round. Reports the winner, the number of ACTIVE rows, and what a dispatcher got. */
 function raceReserve(schedulers: readonly Scheduler[]): unknown {
   const rounds: ReserveRound[] = []
   for (let round = 0; round < task.rounds; round++) {
@@ -77,7 +77,7 @@ function raceReserve(schedulers: readonly Scheduler[]): unknown {
   return rounds
 }
 
-/** Holds the slot and looks whether anything starts meanwhile. */
+/** Holds the slot and checks that nothing starts. */
 function watch(scheduler: Scheduler): unknown {
   let startedBeside = 0
   let held = 0
@@ -89,7 +89,7 @@ function watch(scheduler: Scheduler): unknown {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4)
     startedBeside += (scheduler.db.one(countRuns)?.n ?? 0) - before
     must(releaseReservation(scheduler, reserved.value.reservation_id))
-    // A moment for the queue: SQLite's locks have no order of waiting.
+    // Pauses, because SQLite's locks are not fair.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2)
   }
   return { held, startedBeside }
@@ -112,7 +112,7 @@ function report(value: unknown): void {
 
 const schedulers = Array.from({ length: task.connections }, connect)
 const [first] = schedulers
-if (!first) throw new Error('a thread without a connection')
+if (!first) throw new Error('The thread has no connection.')
 meet()
 switch (task.kind) {
   case 'reserve':

@@ -1,4 +1,4 @@
-/** A migrated scheduler file without our services around it: for statements that the file itself must refuse. */
+/** A migrated scheduler file without the services, for statements that the file itself must refuse. */
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { aFile, anId, must, openTest, START } from './fixture.ts'
@@ -27,7 +27,7 @@ export function insertRow(db: DatabaseSync, table: string, values: Values): void
 }
 
 let position = 0
-/** A QUEUED job unless the values say otherwise. */
+/** Inserts a job, QUEUED unless the values say otherwise. */
 export function aJobRow(db: DatabaseSync, values: Values = {}): string {
   position += 100
   const row = {
@@ -100,7 +100,7 @@ export function aGroupRow(db: DatabaseSync, values: Values = {}): string {
   return group_id
 }
 
-/** The statement must be refused, and nothing may have changed. */
+/** Expects the refusal of the statement and no change. */
 export function assertRefused(
   db: DatabaseSync,
   sql: string,

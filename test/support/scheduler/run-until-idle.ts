@@ -1,4 +1,4 @@
-/** For tests of the running loop: real clock, real timers, real children, on a file of their own. */
+/** For tests of the running loop: a real clock, real timers, real children and a file for each test. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as timer } from 'node:timers/promises'
 import { uuidV7Generator } from '#kernel/ids'
@@ -11,7 +11,7 @@ import type { Scheduler } from '../../../src/domains/scheduler/scheduler.ts'
 
 export const wait: Wait = (ms, signal) => timer(Math.min(ms, 2 ** 31 - 1), undefined, { signal }).catch(() => {})
 
-/** A type that does a script of the shell, with settings on top. */
+/** A type that runs a shell script. */
 export function aShellType(script: string, runner: object = {}, retries = 0): JobTypeBody {
   return {
     job_type: 'story',
@@ -26,7 +26,7 @@ export function aRealScheduler(jobTypes: readonly JobTypeBody[], file = aFile(),
   return must(openScheduler({ file, deps: world, jobTypes, settings: { workers } }))
 }
 
-/** Runs until nothing is left to do, and gives back what happened. */
+/** Runs until the queue is empty and returns the events. */
 export async function runUntilIdle(scheduler: Scheduler, options: Partial<RunScheduler> = {}): Promise<RunEvent[]> {
   const events: RunEvent[] = []
   const environment = { PATH: process.env['PATH'] }

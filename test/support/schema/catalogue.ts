@@ -1,18 +1,18 @@
-/** Reads what a database really has, from Postgres' own catalogue. Reads only. */
+/** Reads the schema of a database from the catalogue of Postgres. */
 import type { Db, Tx } from '../../../src/store/index.ts'
 
 export type CatalogueColumn = {
   readonly table: string
   readonly column: string
   readonly type: string
-  /** What a domain is made of; of any other type the type itself. */
+  /** The base type of a domain; of any other type the type itself. */
   readonly baseType: string
   readonly notNull: boolean
-  /** As Postgres prints it; an identity or a generated column says so here. */
+  /** As Postgres prints it, with identity and generated columns. */
   readonly default: string | null
 }
 
-/** One line of the picture that belongs to `owner` (a table, a schema or the database), already in its final words. */
+/** One line of the picture that belongs to `owner` (a table, a schema or the database), in its final form. */
 export type CatalogueLine = { readonly owner: string; readonly text: string }
 
 export type Catalogue = {
@@ -27,12 +27,12 @@ export type Catalogue = {
   readonly comments: readonly CatalogueLine[]
   readonly domains: readonly CatalogueLine[]
   readonly functions: readonly CatalogueLine[]
-  /** Views and free sequences: there are none, and one that appears is drawn. */
+  /** Views and free sequences. There are none today; a new one would be drawn. */
   readonly others: readonly CatalogueLine[]
   readonly roles: readonly CatalogueLine[]
 }
 
-/** Everything but Postgres' own and what the runtime and its engine keep for themselves, so that a new schema cannot be forgotten. */
+/** Every schema except those of Postgres, of the runtime and of its engine, so that a new schema is always drawn. */
 const OURS = `nspname !~ '^pg_' and nspname not in ('information_schema', 'dbos', 'runtime')`
 const TABLE = `format('%I.%I', n.nspname, c.relname)`
 const TABLES = `pg_class c join pg_namespace n on n.oid = c.relnamespace and ${OURS}`
@@ -78,7 +78,7 @@ const queries = {
            || coalesce(format(' using (%s)', pg_get_expr(p.polqual, p.polrelid)), '')
            || coalesce(format(' with check (%s)', pg_get_expr(p.polwithcheck, p.polrelid)), '') as text
       from ${TABLES} join pg_policy p on p.polrelid = c.oid order by 1, 2`,
-  // The owner's own rights are left out: the login has another name on every installation.
+  // Without the rights of the owner, because the login has another name on every installation.
   grants: `
     select owner, format('grant %s on %s to %s', string_agg(lower(privilege), ', ' order by privilege), target, grantee) as text from (
       select ${TABLE} as owner, ${TABLE} as target, c.relowner as owned_by, acl.grantee as who, acl.privilege_type as privilege,
@@ -129,7 +129,7 @@ const queries = {
 
 export function readCatalogue(db: Pick<Db, 'transaction'>): Promise<Catalogue> {
   return db.transaction(async (tx) => {
-    // With an empty path Postgres prints every name with its schema.
+    // With an empty search path Postgres qualifies every name.
     await tx.query(`set local search_path = ''`)
     const schemas = await tx.query<{ schema: string }>(queries.schemas)
     return {

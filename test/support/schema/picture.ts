@@ -1,4 +1,4 @@
-/** Renders a catalogue as text that a person can read and a test can compare: the same schema gives the same bytes. */
+/** Renders a catalogue as text for people and tests: the same schema gives the same bytes. */
 import type { Catalogue, CatalogueColumn, CatalogueLine } from './catalogue.ts'
 
 const HEADING = `-- The schema that the migrations make, drawn from the catalogue of a migrated database.
@@ -62,7 +62,7 @@ const ROWS_HEADING = `/**
  */
 import type { JsonValue } from '#kernel/json-value'
 
-/** A row with columns of which its room knows more than the catalogue does: what a document holds. */
+/** A row whose room knows more about some columns than the catalogue does, such as the shape of a document. */
 export type RowOf<Table extends keyof Rows, Known extends Partial<Rows[Table]>> = Omit<Rows[Table], keyof Known> & Known
 `
 

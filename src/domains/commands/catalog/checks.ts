@@ -174,23 +174,9 @@ function checkSchedules(definitions: readonly Definition[], queues: readonly str
 
 /** The checks of the kernel: missing or too deep compensations, cycles, false inverses, missing capabilities. */
 function checkCompensations(effects: readonly EffectDefinition[], host: CatalogHost): readonly CatalogFinding[] {
-  const checked = validateCatalog(
-    {
-      operations: effects.map((effect) => ({ ...manifestOf(effect), operation: effect.operation })),
-      compensations: effects.flatMap(({ operation, undo }) =>
-        undo
-          ? [{ ...manifestOf(undo), compensation: undo.name, of: operation, counter_effects: undo.counter_effects }]
-          : [],
-      ),
-    },
-    host,
+  const compensations = effects.flatMap(({ operation, undo }) =>
+    undo ? [{ ...undo, compensation: undo.name, of: operation }] : [],
   )
+  const checked = validateCatalog({ operations: effects, compensations }, host)
   return checked.ok ? [] : ((checked.facts?.['findings'] ?? []) as CatalogFinding[])
-}
-
-function manifestOf(
-  handler: Pick<EffectDefinition, 'produces' | 'inverses' | 'requires_compensation' | 'requires_capabilities'>,
-) {
-  const { produces, inverses, requires_compensation, requires_capabilities } = handler
-  return { produces, inverses, requires_compensation, requires_capabilities }
 }

@@ -5,7 +5,7 @@ import type { JsonObject } from '#kernel/json-value'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
 import type { Process } from '#runtime'
 
-export type Reversibility = 'reversible' | 'compensatable' | 'irreversible'
+type Reversibility = 'reversible' | 'compensatable' | 'irreversible'
 
 /**
  * `read`: changes nothing and may be repeated. `keyed`: the provider deduplicates by our key. `queryable`: it is looked up by our key
@@ -70,7 +70,7 @@ export class EffectFailure extends Error {
     super(message)
     this.name = 'EffectFailure'
     this.errorClass = errorClass
-    this.happened = happened ?? defaultHappened(errorClass)
+    this.happened = happened ?? (definite.includes(errorClass) ? 'no' : 'unknown')
     this.retryAfterMs = retryAfterMs
   }
 }
@@ -82,8 +82,6 @@ export class EffectFailure extends Error {
 export class EffectPending extends Error {
   readonly awaits: Awaits
 
-  constructor(commandId: string, wanted?: AwaitedEnd)
-  constructor(awaits: Awaits)
   constructor(awaits: string | Awaits, wanted: AwaitedEnd = 'succeeded') {
     super('The effect waits for something that it started.')
     this.name = 'EffectPending'
@@ -105,23 +103,15 @@ export type AwaitedEnd = 'succeeded' | 'compensated'
 /** Another command, or a process of another room. */
 export type Awaits = { readonly commandId: string; readonly wanted: AwaitedEnd } | { readonly process: Process }
 
-/** A provider that refuses has done nothing; without an answer the outcome is unknown. */
-function defaultHappened(errorClass: ErrorClass): 'no' | 'unknown' {
-  switch (errorClass) {
-    case 'rate_limited':
-    case 'validation_error':
-    case 'policy_denied':
-    case 'approval_rejected':
-    case 'permission_denied':
-    case 'malformed_payload':
-      return 'no'
-    case 'transient_connector_error':
-    case 'timeout':
-    case 'temporary_database_error':
-    case 'internal_error':
-      return 'unknown'
-  }
-}
+/** With these classes the provider has refused, so nothing happened. Without an answer the outcome is unknown. */
+const definite: readonly ErrorClass[] = [
+  'rate_limited',
+  'validation_error',
+  'policy_denied',
+  'approval_rejected',
+  'permission_denied',
+  'malformed_payload',
+]
 
 type EffectHandler<Call> = {
   readonly class: EffectClass
@@ -153,57 +143,40 @@ export type EffectDefinition = EffectHandler<EffectCall> & {
   readonly undo?: UndoDefinition
 }
 
-type HandlerInput<Call> = Pick<EffectHandler<Call>, 'do'> & Partial<EffectHandler<Call>>
-type UndoInput = HandlerInput<UndoCall> & Pick<UndoDefinition, 'name'> & Partial<UndoDefinition>
-type EffectInput = HandlerInput<EffectCall> &
-  Pick<EffectDefinition, 'effect_type' | 'class'> &
+type UndoInput = Pick<UndoDefinition, 'name' | 'do'> & Partial<UndoDefinition>
+type EffectInput = Pick<EffectDefinition, 'effect_type' | 'class' | 'do'> &
   Partial<Omit<EffectDefinition, 'kind' | 'undo'>> & { readonly undo?: UndoInput }
 
-const TIMEOUT_MS = 30_000
+const defaults = { timeout_ms: 30_000, inverses: {}, requires_compensation: false, requires_capabilities: [] } as const
 
-function handlerOf<Call>(input: HandlerInput<Call>, name: string, effectClass: EffectClass): EffectHandler<Call> {
-  return {
-    class: effectClass,
-    timeout_ms: input.timeout_ms ?? TIMEOUT_MS,
-    do: input.do,
-    ...(input.find ? { find: input.find } : {}),
-    produces: input.produces ?? (effectClass === 'read' ? [] : [name]),
-    inverses: input.inverses ?? {},
-    requires_compensation: input.requires_compensation ?? false,
-    requires_capabilities: input.requires_capabilities ?? [],
-  }
-}
+const producedBy = (effectClass: EffectClass, name: string) => (effectClass === 'read' ? [] : [name])
 
 /** Defines an effect and its undo together: `do` returns what `undo` needs. */
-export function defineEffect({ undo, ...input }: EffectInput): EffectDefinition {
+export function defineEffect({ undo: undoInput, ...input }: EffectInput): EffectDefinition {
   const operation = input.operation ?? operationOf(input.effect_type)
-  const own = handlerOf(input, operation, input.class)
-  const inverses = undo && Object.keys(own.inverses).length === 0 ? inversesOf(own.produces, undo) : own.inverses
+  const produces = input.produces ?? producedBy(input.class, operation)
+  const undo = undoInput && undoOf(undoInput, input.class)
+  const reversibility = undo ? 'compensatable' : input.class === 'read' ? 'reversible' : 'irreversible'
   return Object.freeze({
-    ...own,
-    inverses,
+    ...defaults,
+    bounded: false,
+    reversibility,
+    inverses: inversesOf(produces, undo?.produces ?? []),
+    ...input,
     kind: 'effect' as const,
-    effect_type: input.effect_type,
     operation,
-    reversibility:
-      input.reversibility ?? (undo ? 'compensatable' : input.class === 'read' ? 'reversible' : 'irreversible'),
-    bounded: input.bounded ?? false,
-    ...(input.key_template === undefined ? {} : { key_template: input.key_template }),
-    ...(undo
-      ? {
-          undo: {
-            ...handlerOf(undo, undo.name, undo.class ?? input.class),
-            name: undo.name,
-            counter_effects: undo.counter_effects ?? true,
-          },
-        }
-      : {}),
+    produces,
+    ...(undo && { undo }),
   })
 }
 
+function undoOf(input: UndoInput, effectClass: EffectClass): UndoDefinition {
+  const own = { ...defaults, class: effectClass, counter_effects: true, ...input }
+  return { ...own, produces: input.produces ?? producedBy(own.class, input.name) }
+}
+
 /** One produced name with one undone name are inverses of each other, unless the definition says more. */
-function inversesOf(produces: readonly string[], undo: UndoInput): Readonly<Record<string, string>> {
-  const undone = undo.produces ?? [undo.name]
+function inversesOf(produces: readonly string[], undone: readonly string[]): Readonly<Record<string, string>> {
   const [first, other] = [produces[0], undone[0]]
   return produces.length === 1 && undone.length === 1 && first && other ? { [first]: other } : {}
 }

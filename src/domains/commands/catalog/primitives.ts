@@ -43,18 +43,7 @@ export const executionPrimitives = [
   'notification',
 ] as const
 
-type Flags = Pick<
-  TaskSpec,
-  | 'approval_required'
-  | 'async_required'
-  | 'sync_allowed'
-  | 'connector_requirements'
-  | 'artifact_output_possible'
-  | 'memory_write_possible'
-  | 'notification_required'
->
-
-export function mapTaskToPrimitives(task: Flags): readonly Primitive[] {
+export function mapTaskToPrimitives(task: TaskSpec): readonly Primitive[] {
   const when = (isUsed: boolean, ...used: Primitive[]) => (isUsed ? used : [])
   const isSync = isSyncTask(task)
   return [
@@ -80,19 +69,6 @@ export function isSyncTask(task: Pick<TaskSpec, 'async_required' | 'sync_allowed
   return !task.async_required && task.sync_allowed
 }
 
-const primitiveOfPrefix = [
-  ['connector.', 'connector_call'],
-  ['artifact.', 'artifact_write'],
-  ['memory.', 'memory_write'],
-  ['notification.', 'notification'],
-] as const satisfies readonly (readonly [string, Primitive])[]
-
-/** The primitive of an effect; a type without a known prefix is plain work. */
-export function primitiveOf(effectType: string, isSync: boolean): Primitive {
-  const known = primitiveOfPrefix.find(([prefix]) => effectType.startsWith(prefix))
-  return known?.[1] ?? (isSync ? 'sync_function' : 'async_task')
-}
-
 /** The names of the queues; the runtime sets their limits. */
 export const queueNames = [
   'concord_default',
@@ -106,13 +82,23 @@ export const queueNames = [
 ] as const
 export type QueueName = (typeof queueNames)[number]
 
-const byPrefix = [
-  ['connector.', 'connector_calls'],
-  ['agent.run', 'agent_runs'],
-  ['agent.spawn', 'swarm_children'],
-  ['notification.', 'notifications'],
-] as const satisfies readonly (readonly [string, QueueName])[]
+/** The primitive and the queue of effects by the prefix of their type. */
+const byPrefix: readonly { readonly prefix: string; readonly primitive?: Primitive; readonly queue?: QueueName }[] = [
+  { prefix: 'connector.', primitive: 'connector_call', queue: 'connector_calls' },
+  { prefix: 'artifact.', primitive: 'artifact_write' },
+  { prefix: 'memory.', primitive: 'memory_write' },
+  { prefix: 'notification.', primitive: 'notification', queue: 'notifications' },
+  { prefix: 'agent.run', queue: 'agent_runs' },
+  { prefix: 'agent.spawn', queue: 'swarm_children' },
+]
+
+const termsOf = (effectType: string) => byPrefix.find(({ prefix }) => effectType.startsWith(prefix))
+
+/** The primitive of an effect; a type without a known prefix is plain work. */
+export function primitiveOf(effectType: string, isSync: boolean): Primitive {
+  return termsOf(effectType)?.primitive ?? (isSync ? 'sync_function' : 'async_task')
+}
 
 export function chooseQueue(effect: { readonly effect_type: string }): QueueName {
-  return byPrefix.find(([prefix]) => effect.effect_type.startsWith(prefix))?.[1] ?? 'concord_default'
+  return termsOf(effect.effect_type)?.queue ?? 'concord_default'
 }

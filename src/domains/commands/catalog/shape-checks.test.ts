@@ -80,9 +80,9 @@ for (const [title, make, message] of cases) {
   })
 }
 
-test('every missing field of every definition is told at once', () => {
+test('every missing field of every definition is reported at once', () => {
   const messages = messagesOf(defineCommandType(untyped({ name: 'pay' })), defineTask(untyped({ name: 'Pay' })))
   const fields = messages.map((message) => /: (\w+) is missing/.exec(message)?.[1])
-  const ofType = ['description', 'payload', 'side_effects', 'error_classes', 'cancellable_by', 'audit']
-  assert.deepEqual(fields, ofType.concat('description', 'command_type', 'function_name'))
+  const ofType = ['payload', 'description', 'side_effects', 'error_classes', 'cancellable_by', 'audit']
+  assert.deepEqual(fields, ofType.concat('command_type', 'function_name', 'description'))
 })

@@ -52,40 +52,28 @@ const optional = ({ is, words }: FieldKind): FieldKind => ({
   words,
 })
 
+const each = (kind: FieldKind, ...paths: string[]): FieldKinds => Object.fromEntries(paths.map((path) => [path, kind]))
+
 /** By kind: the field with the name, and the paths of all fields that Concord reads without a check. */
 const shapes: Readonly<Record<string, { readonly name: string; readonly fields: FieldKinds }>> = {
   command_type: {
     name: 'name',
     fields: {
       name,
-      version: text,
-      description: text,
       payload: schema,
-      side_effects: texts,
-      error_classes: texts,
-      cancellable_by: texts,
-      audit: texts,
-      fields: object,
-      policies: texts,
-      'approval.required': flag,
-      'approval.approval_type': text,
-      'approval.approver': text,
-      'idempotency.required': flag,
+      ...each(text, 'version', 'description', 'approval.approval_type', 'approval.approver'),
+      ...each(texts, 'side_effects', 'error_classes', 'cancellable_by', 'audit', 'policies'),
+      ...each(object, 'fields', 'compensation'),
+      ...each(flag, 'approval.required', 'idempotency.required'),
       'idempotency.key_template': optional(text),
-      compensation: object,
     },
   },
   task: {
     name: 'spec.name',
     fields: {
-      'spec.name': name,
+      ...each(name, 'spec.name', 'spec.command_type', 'spec.function_name'),
       'spec.description': text,
-      'spec.command_type': name,
-      'spec.function_name': name,
-      'spec.ingress_types': texts,
-      'spec.required_inputs': texts,
-      'spec.policy_checks': texts,
-      'spec.connector_requirements': texts,
+      ...each(texts, 'spec.ingress_types', 'spec.required_inputs', 'spec.policy_checks', 'spec.connector_requirements'),
       'spec.metadata': object,
     },
   },
@@ -93,14 +81,12 @@ const shapes: Readonly<Record<string, { readonly name: string; readonly fields: 
   effect: {
     name: 'effect_type',
     fields: {
-      effect_type: name,
-      operation: name,
+      ...each(name, 'effect_type', 'operation'),
       class: effectClass,
       do: call,
       find: optional(call),
-      produces: texts,
+      ...each(texts, 'produces', 'requires_capabilities'),
       inverses: object,
-      requires_capabilities: texts,
       key_template: optional(text),
       undo: optional(object),
     },
@@ -108,11 +94,11 @@ const shapes: Readonly<Record<string, { readonly name: string; readonly fields: 
   policy: { name: 'rule.name', fields: { 'rule.name': name, 'rule.decide': call, version: text, facts: texts } },
   connector_operation: {
     name: 'operation.operation',
-    fields: { 'operation.connector': name, 'operation.operation': name, 'operation.side_effect': flag },
+    fields: { ...each(name, 'operation.connector', 'operation.operation'), 'operation.side_effect': flag },
   },
   schedule: {
     name: 'spec.name',
-    fields: { 'spec.name': name, 'spec.command_type': name, 'spec.cron': text, 'spec.queue': text },
+    fields: { ...each(name, 'spec.name', 'spec.command_type'), ...each(text, 'spec.cron', 'spec.queue') },
   },
   retry_policy: {
     name: 'policy.operation',

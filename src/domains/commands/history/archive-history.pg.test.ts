@@ -4,7 +4,6 @@ import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, beforeEach, describe, test } from 'node:test'
 import { domainFeed, openDb, readArchive, readFeed, verifyArchive, writeArchive } from '#store'
-import { collect } from '#test/collect'
 import { compareHistory, type HistoryRoom, openHistoryRoom } from '#test/history'
 import { accepted, TRACE } from '#test/tenant'
 import { findBrokenInvariants } from '../invariants/find-broken-invariants.ts'
@@ -138,7 +137,7 @@ describe('archiving the history', () => {
     const surplus = async () => (await verifyHistory(history.world)).filter(({ state }) => state === 'surplus')
     const { file } = (await surplus())[0] ?? assert.fail()
     const { manifest } = accepted(await verifyArchive(history.folder, file))
-    const lines = (await collect(readArchive(history.folder, file))).map((event) => JSON.stringify(event))
+    const lines = (await Array.fromAsync(readArchive(history.folder, file))).map((event) => JSON.stringify(event))
     await writeArchive(history.folder, manifest, lines)
     assert.ok((await verifyArchive(history.folder, file)).ok, 'in itself it is whole')
     const moved = await move()

@@ -51,15 +51,6 @@ select event_id, command_id, xid::text as xid, seq::text as seq, is_old, is_due,
 from lines order by lines.seq`,
 )
 
-type ScannedPage = {
-  readonly due: readonly ScannedEvent[]
-  /** Old enough, but kept because a hold names their commands. */
-  readonly held: number
-  readonly lastSeq: string
-  /** No later event is old: times grow with the numbers, up to the difference of clocks. The next run finds the rest. */
-  readonly isLast: boolean
-}
-
 type Scan = {
   readonly workspaceId: string
   readonly endedBefore: Date
@@ -68,8 +59,8 @@ type Scan = {
   readonly withLines: boolean
 }
 
-/** Reads one page of events of a workspace, oldest first, and picks those that are due. */
-export async function scanHistory(sql: Sql, scan: Scan): Promise<ScannedPage> {
+/** Reads one page of events of a workspace, oldest first, and picks those that are due. A hold on their commands keeps the others. */
+export async function scanHistory(sql: Sql, scan: Scan) {
   const { workspaceId, endedBefore, afterSeq, limit, withLines } = scan
   const rows = await sql.run(scanEvents, [workspaceId, afterSeq, endedBefore, limit, withLines])
   const candidates = rows.filter(({ is_due }) => is_due)
@@ -79,6 +70,7 @@ export async function scanHistory(sql: Sql, scan: Scan): Promise<ScannedPage> {
     due,
     held: candidates.length - due.length,
     lastSeq: rows.at(-1)?.seq ?? afterSeq,
+    // Times grow with the numbers, up to the difference of clocks: after a page without old events none is old. The next run finds the rest.
     isLast: rows.length < limit || !rows.some(({ is_old }) => is_old),
   }
 }

@@ -40,8 +40,8 @@ resume: { on_approved: run_command, on_rejected: fail_or_replan }
 describe('manifests', () => {
   test('[YML-08] a command type loads with its payload, policies, approval, side effects, key and compensation', () => {
     const [loaded] = accepted(loadDefinitions('book_hotel.yaml', bytes(bookHotel)))
-    assert.ok(loaded?.kind === 'catalog' && loaded.value.kind === 'command_type')
-    const type = loaded.value
+    const type = loaded?.catalog
+    assert.ok(type?.kind === 'command_type')
     assert.deepEqual(
       [type.name, type.version, type.risk_level, type.execution_mode],
       ['book_hotel', '1.0.0', 'high', 'approval_gated_async'],
@@ -60,8 +60,7 @@ describe('manifests', () => {
 
   test('[YML-09] an approval type loads with its eight fields, its answers, its thirty minutes and what follows', () => {
     const [loaded] = accepted(loadDefinitions('approval.yaml', bytes(approval)))
-    assert.ok(loaded?.kind === 'approval_type')
-    const type = loaded.value
+    const type = loaded?.approvalType ?? assert.fail()
     assert.deepEqual([type.name, type.version, type.riskLevel], ['hotel_booking_approval', '1.0.0', 'high'])
     assert.equal(type.requiredFields.length, 8)
     assert.deepEqual(type.decisionValues, ['approved', 'rejected', 'request_changes'])

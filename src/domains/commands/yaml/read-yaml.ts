@@ -1,4 +1,4 @@
-/** Reads one YAML 1.2 document into plain JSON, strictly: warnings are errors, and everything wrong is told with its place. Pure. */
+/** Reads one YAML 1.2 document into plain JSON. Strict: warnings are errors, and every error has its place. Pure. */
 import {
   type Document,
   isAlias,
@@ -14,7 +14,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 
-/** The parser calls itself for every level; ten thousand brackets overflow its stack. */
+/** The parser recurses on every level: ten thousand brackets overflow its stack. */
 const DEPTH_MAX = 64
 const ALIASES_MAX = 50
 const BYTES_MAX = 1_048_576
@@ -24,12 +24,12 @@ const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 export type YamlFile = {
   readonly file: string
   readonly value: JsonObject
-  /** The line of a field, or of the nearest field around it that the file has. */
+  /** The line of a field, or of the closest enclosing field in the file. */
   lineOf(steps: readonly (string | number)[]): number
 }
 
 export function readYaml(file: string, bytes: Uint8Array): Decision<YamlFile> {
-  if (bytes.length > BYTES_MAX) return refuse('body_too_large', `${file} is larger than ${BYTES_MAX} bytes`)
+  if (bytes.length > BYTES_MAX) return refuse('body_too_large', `${file} is larger than ${BYTES_MAX} bytes.`)
   const text = decode(file, bytes)
   if (!text.ok) return text
   const wrong = checkText(file, text.value)
@@ -37,29 +37,20 @@ export function readYaml(file: string, bytes: Uint8Array): Decision<YamlFile> {
   try {
     return parse(file, text.value)
   } catch (error) {
-    // Deep block collections pass the count of brackets and end here.
+    // Deep block collections have no brackets to count.
     if (error instanceof RangeError)
-      return refuse('yaml_too_deep', `${file} is nested too deeply`, { facts: { depthMax: DEPTH_MAX } })
+      return refuse('yaml_too_deep', `${file} is nested too deeply.`, { facts: { depthMax: DEPTH_MAX } })
     if (error instanceof ReferenceError)
-      return refuse('yaml_aliases', `${file} uses aliases to grow beyond measure`, {
-        facts: { aliasesMax: ALIASES_MAX },
-      })
+      return refuse('yaml_aliases', `${file} expands too many aliases.`, { facts: { aliasesMax: ALIASES_MAX } })
     throw error
   }
 }
 
 function decode(file: string, bytes: Uint8Array): Decision<string> {
-  const [first, second, third] = bytes
-  const isMarked =
-    (first === 0xef && second === 0xbb && third === 0xbf) ||
-    (first === 0xff && second === 0xfe) ||
-    (first === 0xfe && second === 0xff)
-  const bad = refuse('encoding', `${file} is not UTF-8 without a byte order mark`, {
-    hint: 'Save it as UTF-8 without BOM.',
-  })
-  if (isMarked || bytes.includes(0)) return bad
+  const bad = refuse('encoding', `${file} is not UTF-8 without a byte order mark.`)
   try {
-    return accept(strictUtf8.decode(bytes))
+    const text = strictUtf8.decode(bytes)
+    return text.startsWith('\uFEFF') || text.includes('\0') ? bad : accept(text)
   } catch {
     return bad
   }
@@ -71,14 +62,10 @@ function checkText(file: string, text: string): Refusal | undefined {
     if (char === '[' || char === '{') depth += 1
     else if (char === ']' || char === '}') depth = Math.max(0, depth - 1)
     if (depth > DEPTH_MAX)
-      return refuse('yaml_too_deep', `${file} is nested more than ${DEPTH_MAX} levels deep`, {
-        facts: { depthMax: DEPTH_MAX },
-      })
+      return refuse('yaml_too_deep', `${file} has more than ${DEPTH_MAX} levels.`, { facts: { depthMax: DEPTH_MAX } })
   }
   if (/^%YAML\s+(?!1\.2\b)/m.test(text))
-    return refuse('yaml_version', `${file} asks for another version than YAML 1.2`, {
-      hint: 'Leave the %YAML line out.',
-    })
+    return refuse('yaml_version', `${file} requires a version other than YAML 1.2.`)
   return undefined
 }
 
@@ -92,9 +79,8 @@ function parse(file: string, text: string): Decision<YamlFile> {
     prettyErrors: true,
     lineCounter,
   })
-  if (!Array.isArray(documents) || documents.length === 0) return refuse('yaml_syntax', `${file} is empty`)
-  if (documents.length > 1)
-    return refuse('yaml_one_document', `${file} holds ${documents.length} documents; one is read`)
+  if (!Array.isArray(documents) || documents.length === 0) return refuse('yaml_syntax', `${file} is empty.`)
+  if (documents.length > 1) return refuse('yaml_one_document', `${file} contains ${documents.length} documents.`)
   const [document] = documents
   const problem = document?.errors[0] ?? document?.warnings[0]
   if (!document || problem) return refuseProblem(file, problem)
@@ -102,7 +88,7 @@ function parse(file: string, text: string): Decision<YamlFile> {
   const guarded = guardValue(value)
   if (!guarded.ok) return { ...guarded, reason: `${file}: ${guarded.reason}` }
   const isObject = typeof guarded.value === 'object' && guarded.value !== null && !Array.isArray(guarded.value)
-  if (!isObject) return refuse('yaml_syntax', `${file} is not a mapping`)
+  if (!isObject) return refuse('yaml_syntax', `${file} is not a mapping.`)
   return accept({
     file,
     value: guarded.value as JsonObject,
@@ -130,10 +116,10 @@ function refuseProblem(file: string, problem: YAMLError | undefined): Refusal {
   const [start] = problem?.linePos ?? []
   const at = start ? `${file}:${start.line}:${start.col}` : file
   const facts = { file, line: start?.line ?? null, column: start?.col ?? null }
-  const [summary = ''] = (problem?.message ?? 'it cannot be read').split('\n')
+  const [summary = ''] = (problem?.message ?? 'The file cannot be read.').split('\n')
   if (problem?.code === 'DUPLICATE_KEY')
-    return refuse('yaml_duplicate_key', `${at}: a key stands there twice`, { path: at, facts })
+    return refuse('yaml_duplicate_key', `${at}: the key is already defined.`, { path: at, facts })
   if (problem?.code === 'TAG_RESOLVE_FAILED')
-    return refuse('yaml_tag', `${at}: tags are not read`, { path: at, hint: 'Write plain values.', facts })
+    return refuse('yaml_tag', `${at}: tags are not supported.`, { path: at, facts })
   return refuse('yaml_syntax', `${at}: ${summary}`, { path: at, facts })
 }

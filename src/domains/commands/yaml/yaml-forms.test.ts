@@ -11,8 +11,8 @@ import { loadDefinitions } from './load-definitions.ts'
 const bytes = (text: string) => new TextEncoder().encode(text)
 /** The definitions of a file, of one kind. */
 function loaded<K extends Definition['kind']>(kind: K, file: string, text: string) {
-  return accepted(loadDefinitions(file, bytes(text))).flatMap(({ value }) =>
-    'kind' in value && value.kind === kind ? [value as Extract<Definition, { kind: K }>] : [],
+  return accepted(loadDefinitions(file, bytes(text))).flatMap(({ catalog }) =>
+    catalog?.kind === kind ? [catalog as Extract<Definition, { kind: K }>] : [],
   )
 }
 const codeOf = (decision: Decision<unknown>) => (decision.ok ? 'ok' : decision.code)

@@ -13,6 +13,8 @@ drop function if exists runtime.engine_start(text, text, bigint, text, integer, 
 drop function if exists runtime.engine_hasten(text, text, bigint, timestamptz);
 drop function if exists runtime.engine_claim(text, integer, text, text);
 drop function if exists runtime.abort(text, text, text);
+-- Of version 5, without p_queue.
+drop function if exists runtime.end_turn(text, text, bigint, text, timestamptz, text, text);
 
 -- p_executor: the caller is this worker and has a slot, so the turn starts there after the commit. p_owner: a program of version 3, which
 -- would start the turn in the engine; for such a program the turn waits.
@@ -52,7 +54,8 @@ begin
     v_starts := v_starts and r.queue = p_queue and r.attempt = 0;
     update runtime.processes p set due_at = v_at, state = case when v_starts then 'running' else p.state end,
       fence = case when v_starts then nextval('runtime.fence_numbers') else p.fence end,
-      attempt = case when v_starts then 1 else p.attempt end, executor = case when v_starts then p_executor end, changed_at = v_now
+      attempt = case when v_starts then 1 else p.attempt end, executor = case when v_starts then p_executor end,
+      refused_since = case when v_starts then null else p.refused_since end, changed_at = v_now
     where p.kind = p_kind and p.id = p_id returning p.* into r;
     return query select case when v_starts then 'started' when p_delay_ms > 0 then 'delayed' else 'opened' end, r.turn, r.fence,
       p_delay_ms::double precision;
@@ -172,13 +175,14 @@ begin
     return query select 'early', 0::bigint, 0;
   elsif r.attempt >= p_attempts_max then
     update runtime.processes p set state = 'stuck', again_at = null, why = 'crashing', executor = null, given_at = null, gives = 0,
+      refused_since = null,
       detail = p.attempt || ' workers ended in this turn', fence = nextval('runtime.fence_numbers'), changed_at = v_now
     where p.kind = p_kind and p.id = p_id;
     return query select 'stuck', 0::bigint, 0;
   else
     update runtime.processes p set state = 'running', again_at = case when p.again_at > v_now then p.again_at end,
       fence = nextval('runtime.fence_numbers'), attempt = p.attempt + 1, delivery = p_delivery, executor = p_executor, given_at = null,
-      gives = 0, changed_at = v_now
+      gives = 0, refused_since = null, changed_at = v_now
     where p.kind = p_kind and p.id = p_id returning p.* into r;
     return query select 'begun', r.fence, r.attempt;
   end if;
@@ -186,7 +190,8 @@ end
 $$;
 
 -- Returns a turn to the book under a new number: the engine did not accept it, or delivered it to a worker that cannot run it.
--- p_is_driven false: this worker does not drive the kind. When no living worker does, the process is stuck.
+-- p_is_driven false: this worker does not drive the kind. When no living worker does, the process is stuck. The pause moves due_at, so
+-- refused_since keeps the time since when the turn has been due.
 create or replace function runtime.return_turn(p_kind text, p_id text, p_turn bigint, p_is_driven boolean, p_executor text)
 returns table (outcome text, wait_ms double precision, queue text)
 language plpgsql as $$
@@ -201,11 +206,11 @@ begin
   elsif p_is_driven or runtime.is_driven(p_kind, r.queue, p_executor) then
     v_wait_ms := least(2000, 10 * 2 ^ least(r.gives, 10));
     update runtime.processes p set turn = nextval('runtime.turn_numbers'), given_at = null, delivery = 0,
-      due_at = v_now + make_interval(secs => v_wait_ms / 1000), changed_at = v_now
+      due_at = v_now + make_interval(secs => v_wait_ms / 1000), refused_since = coalesce(p.refused_since, p.due_at), changed_at = v_now
     where p.kind = p_kind and p.id = p_id;
     return query select 'returned', v_wait_ms, r.queue;
   else
-    update runtime.processes p set state = 'stuck', again_at = null, why = 'no_driver', given_at = null, gives = 0,
+    update runtime.processes p set state = 'stuck', again_at = null, why = 'no_driver', given_at = null, gives = 0, refused_since = null,
       detail = 'nothing drives processes of kind ' || p_kind, changed_at = v_now
     where p.kind = p_kind and p.id = p_id;
     return query select 'stuck', 0::double precision, r.queue;
@@ -234,9 +239,10 @@ create or replace function runtime.take_over(p_executor text) returns setof text
   where p.state = 'running' and p.executor = p_executor returning p.queue;
 $$;
 
--- p_next: done, again or wait. With p_executor a turn that follows at once starts in the same worker. p_owner as in runtime.wake.
+-- p_next: done, again or wait. With p_executor a turn that follows at once starts in the same worker, but only in the queue p_queue, in
+-- which that worker has a slot: a wake may have moved the process to another queue, whose limits apply. p_owner as in runtime.wake.
 create or replace function runtime.end_turn(p_kind text, p_id text, p_fence bigint, p_next text, p_until timestamptz,
-  p_executor text default null, p_owner text default null)
+  p_executor text default null, p_owner text default null, p_queue text default null)
 returns table (outcome text, turn bigint, fence bigint, wait_ms double precision, queue text)
 language plpgsql as $$
 declare
@@ -262,7 +268,7 @@ begin
   end if;
   v_at := least(case p_next when 'again' then v_now when 'wait' then p_until end, r.again_at);
   if v_at is not null then
-    v_starts := p_executor is not null and p_owner is null and v_at <= v_now;
+    v_starts := p_executor is not null and p_owner is null and v_at <= v_now and r.queue is not distinct from p_queue;
     update runtime.processes p set state = case when v_starts then 'running' else 'queued' end, turn = nextval('runtime.turn_numbers'),
       due_at = v_at, again_at = null, fence = case when v_starts then nextval('runtime.fence_numbers') else p.fence end,
       attempt = case when v_starts then 1 else 0 end, executor = case when v_starts then p_executor end, delivery = 0, failures = 0,
@@ -328,7 +334,7 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
   insert into runtime.processes as p (kind, id, state, turn, due_at, fence, why, detail, queue, priority)
   values (p_kind, p_id, 'aborted', 0, clock_timestamp(), nextval('runtime.fence_numbers'), 'aborted', p_detail, p_queue, 0)
   on conflict (kind, id) do update set state = 'aborted', again_at = null, why = 'aborted', detail = excluded.detail,
-    fence = excluded.fence, executor = null, given_at = null, gives = 0, changed_at = clock_timestamp();
+    fence = excluded.fence, executor = null, given_at = null, gives = 0, refused_since = null, changed_at = clock_timestamp();
 $$;
 
 -- Call after a restore from a backup: the engine may remember turns with the numbers that come next. Returns the new id.

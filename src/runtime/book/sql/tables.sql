@@ -47,10 +47,13 @@ alter table runtime.processes add column if not exists executor text;
 alter table runtime.processes add column if not exists delivery integer not null default 0;
 alter table runtime.processes add column if not exists given_at timestamptz;
 alter table runtime.processes add column if not exists gives integer not null default 0;
+-- Since when a due turn has been waiting that came back from the engine without a begin; due_at is then the time of its next hand-over.
+alter table runtime.processes add column if not exists refused_since timestamptz;
 drop index if exists runtime.processes_due_ix;
 create index if not exists processes_waiting_ix on runtime.processes (queue, due_at) where state = 'queued' and given_at is null;
 create index if not exists processes_order_ix on runtime.processes (queue, priority, due_at) where state = 'queued' and given_at is null;
 create index if not exists processes_given_ix on runtime.processes (given_at) where state = 'queued' and given_at is not null;
+create index if not exists processes_refused_ix on runtime.processes (refused_since) where refused_since is not null;
 create index if not exists processes_running_ix on runtime.processes (executor) where state = 'running';
 create index if not exists processes_stuck_ix on runtime.processes (changed_at) where state in ('stuck', 'aborted');
 create index if not exists processes_schedule_ix on runtime.processes (schedule) where schedule is not null;

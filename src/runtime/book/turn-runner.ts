@@ -18,7 +18,6 @@ import {
 } from '#runtime'
 import { type Db, failpoint, outcomeOf, type Statement } from '#store'
 import type { GivenTurn } from './carrier.ts'
-import type { Slots } from './slots.ts'
 import { beginTurn, type EndedRow, endTurn, type FailedRow, failTurn, findLostTurns, returnTurn } from './statements.ts'
 
 export type Kind = { readonly drive: Drive; readonly options: KindOptions }
@@ -32,20 +31,23 @@ type BegunTurn = {
   readonly attempt: number
 }
 
-export type TurnsOptions = {
+export type TurnRunnerOptions = {
   readonly executorId: string
   readonly kindOf: (kind: string) => Kind | undefined
-  readonly slots: Slots
+  /** The slots of this worker, by queue. */
+  readonly slots: {
+    admit(queue: string, ms: number): Promise<boolean>
+    enter(queue: string): void
+    leave(queue: string): boolean
+  }
   /** Offers a slot for the next turn of the process, which then starts here at once. */
   readonly offerSlot: (queue: string, kind: string) => (() => void) | undefined
   readonly onOpened: (queue: string) => void
   readonly onDelayed: (queue: string, waitMs: number) => void
-  /** Called for a turn of a kind that another worker drives. */
-  readonly onForeign: (queue: string, waitMs: number) => void
   readonly onError: (error: unknown) => void
 }
 
-export type Turns = {
+export type TurnRunner = {
   /** Starts a turn whose begin the caller has written, in a slot that the caller reserved. */
   start(turn: BegunTurn, release: () => void): void
   /** Registers a turn that the engine will deliver, here or elsewhere; a slot is reserved for it. */
@@ -71,7 +73,7 @@ const ADMIT_MS = 1_000
 /** Names beyond this number belong to turns that went to another worker. */
 const EXPECTED_MAX = 10_000
 
-export function openTurns(db: Db, options: TurnsOptions): Turns {
+export function openTurnRunner(db: Db, options: TurnRunnerOptions): TurnRunner {
   const { executorId, kindOf, slots, onError } = options
   const expected = new Map<string, () => void>()
   const underWay = new Set<UnderWay>()
@@ -98,7 +100,8 @@ export function openTurns(db: Db, options: TurnsOptions): Turns {
   async function end({ process, fence, queue }: BegunTurn, next: Next): Promise<EndedRow | undefined> {
     const release = options.offerSlot(queue, process.kind)
     const until = next.t === 'wait' ? next.until : null
-    const row = await persist(endTurn, [process.kind, process.id, fence, next.t, until, release ? executorId : null])
+    const executor = release ? executorId : null
+    const row = await persist(endTurn, [process.kind, process.id, fence, next.t, until, executor, queue])
     if (row?.outcome === 'started' && release) {
       start({ process, turn: Number(row.turn), queue: row.queue, fence: Number(row.fence), attempt: 1 }, release)
     } else release?.()
@@ -166,7 +169,7 @@ export function openTurns(db: Db, options: TurnsOptions): Turns {
   async function giveBack({ kind, id, turn }: GivenTurn): Promise<string> {
     const isDriven = kindOf(kind) !== undefined
     const row = await persist(returnTurn, [kind, id, turn, isDriven, executorId])
-    if (row?.outcome === 'returned') (isDriven ? options.onDelayed : options.onForeign)(row.queue, row.wait_ms)
+    if (row?.outcome === 'returned') options.onDelayed(row.queue, row.wait_ms)
     return row?.outcome ?? 'stale'
   }
 

@@ -1,8 +1,8 @@
-/** The default runtime: the book, with DBOS as its carrier. */
+/** The runtime as the service opens it, with the options of the DBOS carrier. */
 import { type BookOptions, type BookRuntime, createRuntime } from '#runtime/book'
-import { createDbosCarrier, type DbosCarrierOptions } from './carrier.ts'
+import { createDbosCarrier } from '#runtime/dbos'
 
-export type DbosOptions = Omit<BookOptions, 'carrier'> & DbosCarrierOptions
+export type DbosOptions = Omit<BookOptions, 'carrier'> & NonNullable<Parameters<typeof createDbosCarrier>[0]>
 
 export function createDbosRuntime({ internals, retainMs, cleanMs, ...options }: DbosOptions): BookRuntime {
   const carrier = createDbosCarrier({
