@@ -88,7 +88,7 @@ const listSchema = query<{ name: string; sql: string }>(
   `select name, sql from sqlite_schema where sql is not null order by name`,
 )
 
-export type Violation = {
+type Violation = {
   readonly invariant: InvariantId | 'integrity' | 'foreign_key' | 'schema'
   readonly says: string
   /** The rows, at most twenty. */

@@ -60,7 +60,7 @@ export const lookBeforeClaim = query<BeforeClaim>(`
           (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed_until`)
 
 /** Why no further job was claimed: a reservation is active, all workers are busy, or no job may start now. */
-export type Waiting = {
+type Waiting = {
   readonly reason: 'reserved' | 'busy' | 'empty'
   /** When to look again, if the answer changes with time alone. */
   readonly until: Date | null

@@ -20,11 +20,10 @@ import {
   renewReservation,
   waitForReservation,
 } from './reservations.ts'
-import type { Wait } from './run-child.ts'
 import { type JobDeps, type RunningJob, startJob } from './run-job.ts'
 import type { ClaimedRun } from './runner-settings.ts'
-import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
-import { requestStop } from './stop-request.ts'
+import { nowMs, requireRecovered, type Scheduler, type Wait } from './scheduler.ts'
+import { requestStop } from './run-files.ts'
 import type { StoredJob, StoredReservation } from './stored-rows.ts'
 import { insertNewJob, prepareJob } from './submit-job.ts'
 

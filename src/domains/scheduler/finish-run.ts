@@ -13,9 +13,8 @@ import { requireGroup, settleGroup } from './job-group.ts'
 import { findJob, findRetry, findRetryOf, insertRetryJob } from './job-repository.ts'
 import { decideRetryPlan, findRetryPolicy, type RetryPlan } from './job-types.ts'
 import { notify } from './notifications.ts'
-import type { Wait } from './run-child.ts'
 import { closeRun, findRun, finishJob, requireOpenRun } from './run-repository.ts'
-import { nowMs, type Scheduler } from './scheduler.ts'
+import { nowMs, type Scheduler, type Wait } from './scheduler.ts'
 import type { RunOutcome, StoredJob, StoredRun } from './stored-rows.ts'
 
 export type RunEnd =

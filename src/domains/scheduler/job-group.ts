@@ -54,7 +54,7 @@ const countsView = z.object({
   retried: z.int(),
   cancelled: z.int(),
 })
-export type GroupCounts = Readonly<z.infer<typeof countsView>>
+type GroupCounts = Readonly<z.infer<typeof countsView>>
 const countMembers = query<GroupCounts, OfGroup>(`
    select count(*) filter (where j.status = 'QUEUED') as queued,
           count(*) filter (where j.status = 'RUNNING' and j.finished_at is null) as in_flight,
@@ -87,8 +87,8 @@ function hasCurrentMember(reader: SqlReader, groupId: string): boolean {
 }
 
 /** The status is computed from the members on every read. It is not stored, so it cannot contradict them. */
-export const groupStatuses = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const
-export type GroupStatus = (typeof groupStatuses)[number]
+const groupStatuses = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const
+type GroupStatus = (typeof groupStatuses)[number]
 
 export function groupStatusOf(counts: GroupCounts): GroupStatus {
   const { queued, in_flight, completed, skipped, failed, retried, cancelled } = counts

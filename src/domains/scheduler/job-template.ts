@@ -8,7 +8,7 @@ import { type SqlReader, query } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { checkParamsSchema, requireJobType } from './job-types.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import { objectView, readObject, showTime, type StoredTemplate } from './stored-rows.ts'
+import { defineView, objectView, readObject, showTime, type StoredTemplate } from './stored-rows.ts'
 
 const COLUMNS = `template_id, name, job_type, params, params_schema, priority, created_at, updated_at, archived_at`
 
@@ -111,27 +111,15 @@ function nameTaken(name: string): Refusal {
   return refuse('scheduler.template.name_taken', `A template ${quote(name)} already exists.`, { path: 'name' })
 }
 
-export const templateView = z
-  .object({
-    template_id: z.string(),
-    name: z.string(),
-    job_type: z.string(),
-    params: objectView,
-    params_schema: objectView.nullable(),
-    priority: z.int(),
-    created_at: timeView(),
-    updated_at: timeView(),
-  })
-  .meta({ id: 'SchedulerJobTemplate' })
-export function toTemplateView(row: StoredTemplate): z.infer<typeof templateView> {
-  return {
-    template_id: encodeId('job_template', row.template_id),
-    name: row.name,
-    job_type: row.job_type,
-    params: readObject(row.params),
-    params_schema: orNull(row.params_schema, readObject),
-    priority: row.priority,
-    created_at: showTime(row.created_at),
-    updated_at: showTime(row.updated_at),
-  }
-}
+const template = defineView<StoredTemplate>()({
+  template_id: [z.string(), (row) => encodeId('job_template', row.template_id)],
+  name: [z.string(), (row) => row.name],
+  job_type: [z.string(), (row) => row.job_type],
+  params: [objectView, (row) => readObject(row.params)],
+  params_schema: [objectView.nullable(), (row) => orNull(row.params_schema, readObject)],
+  priority: [z.int(), (row) => row.priority],
+  created_at: [timeView(), (row) => showTime(row.created_at)],
+  updated_at: [timeView(), (row) => showTime(row.updated_at)],
+})
+export const templateView = template.schema.meta({ id: 'SchedulerJobTemplate' })
+export const toTemplateView = template.show

@@ -13,7 +13,7 @@ import { jobTypeBody, type RetryPolicyBody, retryPolicyBody } from './contract.t
 import { type Database, type SqlReader, query, type WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import { objectView, readObject, type RetryVerdict, type StoredJobType } from './stored-rows.ts'
+import { defineView, objectView, readObject, type RetryVerdict, type StoredJobType } from './stored-rows.ts'
 
 const BYTES_MAX = 65_536
 const DEPTH_MAX = 8
@@ -255,23 +255,15 @@ export function findRetryPolicy(reader: SqlReader, jobType: string): RetryPolicy
   return readRetryPolicy(reader.one(selectType, { job_type: jobType })?.retry_policy ?? '')
 }
 
-export const jobTypeView = z
-  .object({
-    job_type: z.string(),
-    retry_policy: objectView,
-    concurrency_limit: z.int().nullable(),
-    has_command: z
-      .boolean()
-      .meta({ description: 'Whether the type runs a command, its own or one named by each job.' }),
-  })
-  .meta({ id: 'SchedulerJobType', description: 'A registered kind of work.' })
 /** Omits the runner's settings, which name folders and variables of the machine. */
-export function toJobTypeView(row: StoredJobType): z.infer<typeof jobTypeView> {
-  const { job_type, concurrency_limit } = row
-  return {
-    job_type,
-    retry_policy: readObject(row.retry_policy),
-    concurrency_limit,
-    has_command: row.runner !== null,
-  }
-}
+const jobType = defineView<StoredJobType>()({
+  job_type: [z.string(), (row) => row.job_type],
+  retry_policy: [objectView, (row) => readObject(row.retry_policy)],
+  concurrency_limit: [z.int().nullable(), (row) => row.concurrency_limit],
+  has_command: [
+    z.boolean().meta({ description: 'Whether the type runs a command, its own or one named by each job.' }),
+    (row) => row.runner !== null,
+  ],
+})
+export const jobTypeView = jobType.schema.meta({ id: 'SchedulerJobType', description: 'A registered kind of work.' })
+export const toJobTypeView = jobType.show

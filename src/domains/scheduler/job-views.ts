@@ -12,6 +12,7 @@ import { countQueued, listQueued } from './queue.ts'
 import { findRunOfJob } from './run-repository.ts'
 import type { Scheduler } from './scheduler.ts'
 import {
+  defineView,
   objectView,
   readObject,
   retryVerdicts,
@@ -23,100 +24,68 @@ import {
   type StoredRun,
 } from './stored-rows.ts'
 
-export const jobView = z
-  .object({
-    job_id: idView('job'),
-    template_id: z.string().nullable(),
-    schedule_id: z.string().nullable(),
-    group_id: z.string().nullable(),
-    job_type: z.string().meta({ example: 'story' }),
-    params: objectView,
-    state: z
-      .enum(['queued', 'running', 'finished', 'cancelled'])
-      .meta({ example: 'finished', description: 'The state of the job.' }),
-    outcome: z
+/** The `status` column stays RUNNING after the end, by the rules of the file, so views show this state instead. */
+const jobStates = ['queued', 'running', 'finished', 'cancelled'] as const
+
+function stateOfJob({ status, finished_at }: StoredJob): (typeof jobStates)[number] {
+  if (status === 'QUEUED') return 'queued'
+  if (status === 'CANCELLED') return 'cancelled'
+  return finished_at === null ? 'running' : 'finished'
+}
+
+const job = defineView<StoredJob & { readonly outcome?: RunOutcome | null }>()({
+  job_id: [idView('job'), (row) => encodeId('job', row.job_id)],
+  template_id: [z.string().nullable(), (row) => showIdOrNull('job_template', row.template_id)],
+  schedule_id: [z.string().nullable(), (row) => showIdOrNull('schedule', row.schedule_id)],
+  group_id: [z.string().nullable(), (row) => showIdOrNull('job_group', row.group_id)],
+  job_type: [z.string().meta({ example: 'story' }), (row) => row.job_type],
+  params: [objectView, (row) => readObject(row.params)],
+  state: [z.enum(jobStates).meta({ example: 'finished', description: 'The state of the job.' }), stateOfJob],
+  outcome: [
+    z
       .enum(runOutcomes)
       .nullable()
       .meta({ example: 'COMPLETED', description: 'The outcome of its run. Null until the job has finished.' }),
-    priority: z.int(),
-    position: z.int(),
-    retry_of: z.string().nullable(),
-    hold: z.enum(['delay', 'group', 'direct']).nullable(),
-    not_before: timeView().nullable(),
-    created_at: timeView(),
-    queued_at: timeView(),
-    started_at: timeView().nullable(),
-    finished_at: timeView().nullable(),
-    cancelled_at: timeView().nullable(),
-  })
-  .meta({ id: 'SchedulerJob', description: 'One unit of work, dispatched at most once.' })
+    (row) => row.outcome ?? null,
+  ],
+  priority: [z.int(), (row) => row.priority],
+  position: [z.int(), (row) => row.position],
+  retry_of: [z.string().nullable(), (row) => showIdOrNull('job', row.retry_of)],
+  hold: [z.enum(['delay', 'group', 'direct']).nullable(), (row) => row.hold],
+  not_before: [timeView().nullable(), (row) => orNull(row.not_before, showTime)],
+  created_at: [timeView(), (row) => showTime(row.created_at)],
+  queued_at: [timeView(), (row) => showTime(row.queued_at)],
+  started_at: [timeView().nullable(), (row) => orNull(row.started_at, showTime)],
+  finished_at: [timeView().nullable(), (row) => orNull(row.finished_at, showTime)],
+  cancelled_at: [timeView().nullable(), (row) => orNull(row.cancelled_at, showTime)],
+})
+export const toJobView = job.show
+export const jobView = job.schema.meta({
+  id: 'SchedulerJob',
+  description: 'One unit of work, dispatched at most once.',
+})
 export type JobView = z.infer<typeof jobView>
 
-export const jobRunView = z
-  .object({
-    run_id: idView('job_run'),
-    job_id: z.string(),
-    /** `running` while there is no outcome. */
-    status: z.enum(['running', ...runOutcomes]),
-    started_at: timeView(),
-    finished_at: timeView().nullable(),
-    exit_code: z.int().nullable(),
-    error: z.string().nullable(),
-    error_class: z.enum(failureClasses).nullable(),
-    retry_decided: z.enum(retryVerdicts).nullable(),
-    artifacts: z.array(z.string()),
-    log_path: z.string().nullable(),
-    params: objectView,
-  })
-  .meta({ id: 'SchedulerJobRun', description: 'The one execution of a job, and its outcome.' })
-export type JobRunView = z.infer<typeof jobRunView>
-
-/** The `status` column stays RUNNING after the end, by the rules of the file, so views show this state instead. */
-function stateOfJob(job: Pick<StoredJob, 'status' | 'finished_at'>): JobView['state'] {
-  if (job.status === 'QUEUED') return 'queued'
-  if (job.status === 'CANCELLED') return 'cancelled'
-  return job.finished_at === null ? 'running' : 'finished'
-}
-
-export function toJobView(job: StoredJob & { readonly outcome?: RunOutcome | null }): JobView {
-  return {
-    job_id: encodeId('job', job.job_id),
-    template_id: showIdOrNull('job_template', job.template_id),
-    schedule_id: showIdOrNull('schedule', job.schedule_id),
-    group_id: showIdOrNull('job_group', job.group_id),
-    job_type: job.job_type,
-    params: readObject(job.params),
-    state: stateOfJob(job),
-    outcome: job.outcome ?? null,
-    priority: job.priority,
-    position: job.position,
-    retry_of: showIdOrNull('job', job.retry_of),
-    hold: job.hold,
-    not_before: orNull(job.not_before, showTime),
-    created_at: showTime(job.created_at),
-    queued_at: showTime(job.queued_at),
-    started_at: orNull(job.started_at, showTime),
-    finished_at: orNull(job.finished_at, showTime),
-    cancelled_at: orNull(job.cancelled_at, showTime),
-  }
-}
-
-export function toJobRunView(run: StoredRun): JobRunView {
-  return {
-    run_id: encodeId('job_run', run.run_id),
-    job_id: encodeId('job', run.job_id),
-    status: run.status ?? 'running',
-    started_at: showTime(run.started_at),
-    finished_at: orNull(run.finished_at, showTime),
-    exit_code: run.exit_code,
-    error: run.error,
-    error_class: run.error_class,
-    retry_decided: run.retry_decided,
-    artifacts: JSON.parse(run.artifacts) as string[],
-    log_path: run.log_path,
-    params: readObject(run.params_snapshot),
-  }
-}
+const run = defineView<StoredRun>()({
+  run_id: [idView('job_run'), (row) => encodeId('job_run', row.run_id)],
+  job_id: [z.string(), (row) => encodeId('job', row.job_id)],
+  /** `running` while there is no outcome. */
+  status: [z.enum(['running', ...runOutcomes]), (row) => row.status ?? 'running'],
+  started_at: [timeView(), (row) => showTime(row.started_at)],
+  finished_at: [timeView().nullable(), (row) => orNull(row.finished_at, showTime)],
+  exit_code: [z.int().nullable(), (row) => row.exit_code],
+  error: [z.string().nullable(), (row) => row.error],
+  error_class: [z.enum(failureClasses).nullable(), (row) => row.error_class],
+  retry_decided: [z.enum(retryVerdicts).nullable(), (row) => row.retry_decided],
+  artifacts: [z.array(z.string()), (row) => JSON.parse(row.artifacts) as string[]],
+  log_path: [z.string().nullable(), (row) => row.log_path],
+  params: [objectView, (row) => readObject(row.params_snapshot)],
+})
+export const toJobRunView = run.show
+export const jobRunView = run.schema.meta({
+  id: 'SchedulerJobRun',
+  description: 'The one execution of a job, and its outcome.',
+})
 
 export const jobReportView = z.object({ job: jobView, run: jobRunView.nullable() })
 export function toJobReportView({ job, run }: JobReport): z.infer<typeof jobReportView> {

@@ -10,6 +10,7 @@ import { outboxRetry } from '#kernel/retry-policy'
 import { type SqlReader, query, type WriteTx } from './database.ts'
 import { nowMs, requireOwner, type Scheduler } from './scheduler.ts'
 import {
+  defineView,
   type NotificationKind,
   notificationKinds,
   objectView,
@@ -77,22 +78,17 @@ export function readNotifications(
   return scheduler.db.read((reader) => accept(reader.all(listNewest, { before, limit })))
 }
 
-export const jobNotificationView = z
-  .object({
-    notification_id: z.string().meta({ description: 'Identical for every delivery of the same fact.' }),
-    kind: z.enum(notificationKinds),
-    payload: objectView,
-    created_at: timeView(),
-  })
-  .meta({ id: 'SchedulerNotification' })
-export function toJobNotificationView(row: StoredJobNotification): z.infer<typeof jobNotificationView> {
-  return {
-    notification_id: row.notification_id,
-    kind: row.kind,
-    payload: readObject(row.payload),
-    created_at: showTime(row.created_at),
-  }
-}
+const view = defineView<StoredJobNotification>()({
+  notification_id: [
+    z.string().meta({ description: 'Identical for every delivery of the same fact.' }),
+    (row) => row.notification_id,
+  ],
+  kind: [z.enum(notificationKinds), (row) => row.kind],
+  payload: [objectView, (row) => readObject(row.payload)],
+  created_at: [timeView(), (row) => showTime(row.created_at)],
+})
+export const jobNotificationView = view.schema.meta({ id: 'SchedulerNotification' })
+export const toJobNotificationView = view.show
 
 /** Delivers one notification and accepts once the receiver confirms it. `sentAtMs` is part of the signature. */
 export type Deliver = (

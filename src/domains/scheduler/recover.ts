@@ -10,7 +10,6 @@ import { settleGroup } from './job-group.ts'
 import { findJob, findRetry, listInFlight } from './job-repository.ts'
 import { type LiveProcess, openProcessTable, type ProcessTable } from './process-table.ts'
 import { expireStale, findActiveReservation } from './reservations.ts'
-import type { Wait } from './run-child.ts'
 import {
   findRun,
   findRunOfJob,
@@ -21,7 +20,7 @@ import {
   saveVerdict,
 } from './run-repository.ts'
 import type { OrphanEnd, ProcessIdentity, RunnerPort } from './runner-settings.ts'
-import { nowMs, requireOwner, type Scheduler } from './scheduler.ts'
+import { nowMs, requireOwner, type Scheduler, type Wait } from './scheduler.ts'
 import type { StoredJob, StoredRun } from './stored-rows.ts'
 
 export type EndOrphans = {

@@ -10,9 +10,8 @@ import { checkLimit, parseInput } from './parse-input.ts'
 import { notifyCancelled } from './job-group.ts'
 import { listWaitingDirect, saveJobCancelled } from './job-repository.ts'
 import { notify } from './notifications.ts'
-import type { Wait } from './run-child.ts'
-import { nowMs, type Scheduler } from './scheduler.ts'
-import { showTime, type StoredReservation } from './stored-rows.ts'
+import { nowMs, type Scheduler, type Wait } from './scheduler.ts'
+import { defineView, showTime, type StoredReservation } from './stored-rows.ts'
 
 const COLUMNS = `reservation_id, reserved_at, reserved_by, status, expires_at, renewed_at, ended_at`
 type ById = { readonly reservation_id: string }
@@ -206,23 +205,13 @@ export function readReservations(
   return scheduler.db.read((reader) => accept(reader.all(selectNewest, { before, limit: limit.value })))
 }
 
-export const reservationView = z
-  .object({
-    reservation_id: z.string(),
-    reserved_by: z.string(),
-    status: z.enum(['ACTIVE', 'RELEASED', 'EXPIRED']),
-    reserved_at: timeView(),
-    expires_at: timeView(),
-    ended_at: timeView().nullable(),
-  })
-  .meta({ id: 'SchedulerReservation' })
-export function toReservationView(row: StoredReservation): z.infer<typeof reservationView> {
-  return {
-    reservation_id: encodeId('reservation', row.reservation_id),
-    reserved_by: row.reserved_by,
-    status: row.status,
-    reserved_at: showTime(row.reserved_at),
-    expires_at: showTime(row.expires_at),
-    ended_at: orNull(row.ended_at, showTime),
-  }
-}
+const reservation = defineView<StoredReservation>()({
+  reservation_id: [z.string(), (row) => encodeId('reservation', row.reservation_id)],
+  reserved_by: [z.string(), (row) => row.reserved_by],
+  status: [z.enum(['ACTIVE', 'RELEASED', 'EXPIRED']), (row) => row.status],
+  reserved_at: [timeView(), (row) => showTime(row.reserved_at)],
+  expires_at: [timeView(), (row) => showTime(row.expires_at)],
+  ended_at: [timeView().nullable(), (row) => orNull(row.ended_at, showTime)],
+})
+export const reservationView = reservation.schema.meta({ id: 'SchedulerReservation' })
+export const toReservationView = reservation.show

@@ -3,15 +3,12 @@
  * on standard input. The job ends with its process; processes left in its group are killed.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import type { RunLog } from './run-log.ts'
+import type { RunLog } from './run-files.ts'
 import type { CommandPlan } from './runner-settings.ts'
-
-/** Supplied by the caller. Resolves after the time or on abort, whichever is first; never rejects. */
-export type Wait = (ms: number, signal?: AbortSignal) => Promise<void>
+import type { Wait } from './scheduler.ts'
 
 /** Why a run was ended from outside: on request, by its timeout, or with the scheduler. */
-export const runStopReasons = ['stopped', 'timeout', 'shutdown'] as const
-export type RunStopReason = (typeof runStopReasons)[number]
+export type RunStopReason = 'stopped' | 'timeout' | 'shutdown'
 
 export type ChildEnd = {
   readonly exitCode: number | null

@@ -7,11 +7,11 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { RunEnd } from './finish-run.ts'
 import { requireJobType } from './job-types.ts'
 import { type ProcessTable, RUN_VARIABLE } from './process-table.ts'
-import { type ChildEnd, type RunningChild, startChild, type RunStopReason, type Wait } from './run-child.ts'
-import { openRunLog, type RunLog, runLogPath } from './run-log.ts'
+import { type ChildEnd, type RunningChild, startChild, type RunStopReason } from './run-child.ts'
+import { openRunLog, type RunLog, runLogPath } from './run-files.ts'
 import { ARTIFACTS_MAX, PATH_CHARS_MAX, recordLogPath, recordProcess } from './run-repository.ts'
 import { type ClaimedRun, type CommandPlan, planJobCommand } from './runner-settings.ts'
-import type { Scheduler } from './scheduler.ts'
+import type { Scheduler, Wait } from './scheduler.ts'
 
 export type JobDeps = {
   /** Handlers by job type; a handler takes precedence over the command of the type. */

@@ -41,7 +41,7 @@ export type RunnerPort = {
 }
 
 /** Most programs need these to start. No other variable is inherited by default, because it may hold a secret. */
-export const plainVariables = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'] as const
+const plainVariables = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'] as const
 
 const LOG_MAX_BYTES = 10 * 1_048_576
 const WORD_CHARS_MAX = 65_536
@@ -72,7 +72,7 @@ const command = {
 /** The params of a job whose type has `from_params`. */
 export const commandParams = z.strictObject({ ...command, command: word.min(1) })
 
-export const runnerBody = z.strictObject({
+const runnerBody = z.strictObject({
   ...command,
   /** Whether every job names its command in its params. */
   from_params: z.boolean().default(false),

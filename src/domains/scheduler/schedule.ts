@@ -14,6 +14,7 @@ import { nextOccurrences } from './next-occurrence.ts'
 import { findActiveReservation } from './reservations.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import {
+  defineView,
   objectView,
   readObject,
   showIdOrNull,
@@ -188,57 +189,30 @@ export function readPlans(scheduler: Scheduler): Decision<Plans> {
   )
 }
 
-export const scheduleView = z
-  .object({
-    schedule_id: z.string(),
-    template_id: z.string(),
-    name: z.string(),
-    cron_expression: z.string(),
-    timezone: z.string(),
-    enabled: z.boolean(),
-    param_overrides: objectView.nullable(),
-    priority: z.int().nullable(),
-    misfire_policy: z.enum(['skip', 'last', 'all']),
-    overlap_policy: z.enum(['skip', 'queue']),
-    last_triggered_at: timeView().nullable(),
-    next_trigger_at: timeView().nullable(),
-    created_at: timeView(),
-  })
-  .meta({ id: 'SchedulerSchedule' })
-export function toScheduleView(row: StoredSchedule): z.infer<typeof scheduleView> {
-  const { name, cron_expression, timezone, priority, misfire_policy, overlap_policy } = row
-  return {
-    schedule_id: encodeId('schedule', row.schedule_id),
-    template_id: encodeId('job_template', row.template_id),
-    name,
-    cron_expression,
-    timezone,
-    enabled: row.enabled === 1,
-    param_overrides: orNull(row.param_overrides, readObject),
-    priority,
-    misfire_policy,
-    overlap_policy,
-    last_triggered_at: orNull(row.last_triggered_at, showTime),
-    next_trigger_at: orNull(row.next_trigger_at, showTime),
-    created_at: showTime(row.created_at),
-  }
-}
+const schedule = defineView<StoredSchedule>()({
+  schedule_id: [z.string(), (row) => encodeId('schedule', row.schedule_id)],
+  template_id: [z.string(), (row) => encodeId('job_template', row.template_id)],
+  name: [z.string(), (row) => row.name],
+  cron_expression: [z.string(), (row) => row.cron_expression],
+  timezone: [z.string(), (row) => row.timezone],
+  enabled: [z.boolean(), (row) => row.enabled === 1],
+  param_overrides: [objectView.nullable(), (row) => orNull(row.param_overrides, readObject)],
+  priority: [z.int().nullable(), (row) => row.priority],
+  misfire_policy: [z.enum(['skip', 'last', 'all']), (row) => row.misfire_policy],
+  overlap_policy: [z.enum(['skip', 'queue']), (row) => row.overlap_policy],
+  last_triggered_at: [timeView().nullable(), (row) => orNull(row.last_triggered_at, showTime)],
+  next_trigger_at: [timeView().nullable(), (row) => orNull(row.next_trigger_at, showTime)],
+  created_at: [timeView(), (row) => showTime(row.created_at)],
+})
+export const scheduleView = schedule.schema.meta({ id: 'SchedulerSchedule' })
+export const toScheduleView = schedule.show
 
-export const firingView = z
-  .object({
-    due_at: timeView(),
-    outcome: z.enum(['fired', 'overlapped', 'missed']),
-    job_id: z.string().nullable(),
-    missed_since: timeView().nullable(),
-    decided_at: timeView(),
-  })
-  .meta({ id: 'SchedulerFiring' })
-export function toFiringView(row: StoredFiring): z.infer<typeof firingView> {
-  return {
-    due_at: showTime(row.due_at),
-    outcome: row.outcome,
-    job_id: showIdOrNull('job', row.job_id),
-    missed_since: orNull(row.missed_since, showTime),
-    decided_at: showTime(row.decided_at),
-  }
-}
+const firing = defineView<StoredFiring>()({
+  due_at: [timeView(), (row) => showTime(row.due_at)],
+  outcome: [z.enum(['fired', 'overlapped', 'missed']), (row) => row.outcome],
+  job_id: [z.string().nullable(), (row) => showIdOrNull('job', row.job_id)],
+  missed_since: [timeView().nullable(), (row) => orNull(row.missed_since, showTime)],
+  decided_at: [timeView(), (row) => showTime(row.decided_at)],
+})
+export const firingView = firing.schema.meta({ id: 'SchedulerFiring' })
+export const toFiringView = firing.show

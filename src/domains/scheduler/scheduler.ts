@@ -7,9 +7,11 @@ import type { PassPoint } from './failpoints.ts'
 /** Time, randomness and ids are injected, so that tests control them. */
 export type SchedulerDeps = { readonly now: Clock; readonly random: Random; readonly newId: NewId }
 
+/** Supplied by the caller. Resolves after the time or on abort, whichever is first; never rejects. */
+export type Wait = (ms: number, signal?: AbortSignal) => Promise<void>
+
 /** The owner dispatches, fires schedules and recovers; guests submit, read, reorder, cancel and reserve. */
-const schedulerRoles = ['owner', 'guest'] as const
-export type SchedulerRole = (typeof schedulerRoles)[number]
+export type SchedulerRole = 'owner' | 'guest'
 
 export type SchedulerSettings = {
   /** How many queued jobs may be in flight at once; 1 runs them strictly one after the other. */

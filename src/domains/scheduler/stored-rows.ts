@@ -173,6 +173,24 @@ export type StoredJobNotification = {
 
 export const objectView = z.record(z.string(), z.unknown())
 
+type ViewField<Row, Schema extends z.ZodType> = readonly [schema: Schema, read: (row: Row) => z.output<Schema>]
+
+/** Declares what callers see of a row: each field once, with its schema and its value. */
+export function defineView<Row>() {
+  return <Shape extends Record<string, z.ZodType>>(
+    fields: {
+      readonly [Name in keyof Shape]: ViewField<Row, Shape[Name]>
+    },
+  ) => {
+    const entries: [string, ViewField<Row, z.ZodType>][] = Object.entries(fields)
+    // `fields` has exactly the keys of `Shape`, with these schemas and values.
+    const schema = z.object(Object.fromEntries(entries.map(([name, [type]]) => [name, type])) as Shape)
+    const show = (row: Row) =>
+      Object.fromEntries(entries.map(([name, [, read]]) => [name, read(row)])) as z.output<typeof schema>
+    return { schema, show }
+  }
+}
+
 export function showTime(ms: number): string {
   return formatInstant(new Date(ms))
 }

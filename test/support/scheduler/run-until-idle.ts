@@ -4,10 +4,9 @@ import { setTimeout as timer } from 'node:timers/promises'
 import { uuidV7Generator } from '#kernel/ids'
 import type { JobTypeBody } from '../../../src/domains/scheduler/job-types.ts'
 import { openScheduler } from '../../../src/domains/scheduler/open-scheduler.ts'
-import type { Wait } from '../../../src/domains/scheduler/run-child.ts'
 import { type RunEvent, type RunScheduler, runScheduler } from '../../../src/domains/scheduler/run-scheduler.ts'
 import { aFile, must } from './fixture.ts'
-import type { Scheduler } from '../../../src/domains/scheduler/scheduler.ts'
+import type { Scheduler, Wait } from '../../../src/domains/scheduler/scheduler.ts'
 
 export const wait: Wait = (ms, signal) => timer(Math.min(ms, 2 ** 31 - 1), undefined, { signal }).catch(() => {})
 
