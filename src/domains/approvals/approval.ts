@@ -1,10 +1,11 @@
-/** An approval: its table, its events, and the statements that lock, vote and close it. */
+/** An approval: its table, and the statements that lock, vote and close it. */
 import type { Actor, ConcordActor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import { approvalMachine } from '#kernel/machines/approval'
-import { defineTable, domainEventLog, type Sql, statement, type TransitionResult, type Tx } from '#store'
+import { defineTable, type Sql, statement, type TransitionResult, type Tx } from '#store'
 import type { Vote } from './decide-vote.ts'
+import { approvalLog } from './events.ts'
 import { stateOfDecision, type StoredApproval } from './stored-approval.ts'
 
 /** The same actor under the kind that the machine of approvals knows. */
@@ -52,27 +53,6 @@ const lockQuestionsSql = statement<StoredApproval & { readonly asked_at: Date }>
     order by t.approval_id
       for no key update`,
 )
-
-/** The closed list of events, with the purpose of each. */
-const approvalEventTypes = {
-  approval_requested: 'audit',
-  approval_notified: 'audit',
-  /** One attempt of one channel; the approval is in the inbox anyway. */
-  approval_notice_failed: 'event',
-  approval_reminded: 'audit',
-  approval_escalated: 'audit',
-  /** Nobody, or too few people, can decide now; the administrators of the workspace are notified. */
-  approval_blocked: 'audit',
-  /** One of several persons approved, and more are needed. */
-  approval_voted: 'audit',
-  approval_decided: 'audit',
-  approval_expired: 'audit',
-  approval_cancelled: 'audit',
-  /** An operator restarted the turns that notify, remind and expire it. */
-  approval_resumed: 'audit',
-} as const
-
-const approvalLog = domainEventLog(approvalEventTypes)
 
 /** `transition` is for the two ways in which an approval ends without an answer; a vote has a statement of its own. */
 export const approvalTable = defineTable<StoredApproval>()({
