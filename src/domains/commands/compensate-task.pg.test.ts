@@ -174,7 +174,7 @@ describe('compensation that an agent proposes', () => {
     assert.match(await said(undo(room.clock.newId())), /^deny: There is no such command/)
     const running = await room.submit({ subject: 's' })
     await room.settle(running)
-    assert.match(await said(undo(running)), /^deny: Only a failed command is undone; this one has succeeded/)
+    assert.match(await said(undo(running)), /^deny: Only a failed command can be compensated; this one has succeeded/)
     assert.equal(undone().length, before)
     // An administrator's agent has to ask as well; the administrator in person does not.
     const { principal: admin } = room.tenant.people.admin

@@ -226,10 +226,10 @@ describe('artifacts of effects', () => {
     const old = await aNote({ text: 'old' })
     await aNote({ text: 'new', supersedes: old.artifact_id })
     const cases: readonly (readonly [Result, RegExp])[] = [
-      [{ ...good, checksum: `sha256:${'0'.repeat(64)}` }, /not the one that was asked about/],
+      [{ ...good, checksum: `sha256:${'0'.repeat(64)}` }, /another checksum than the request/],
       [foreign, /no such artifact/],
       [diary, /no such artifact/],
-      [old, /superseded is not published/],
+      [old, /superseded cannot be published/],
     ]
     for (const [{ artifact_id, checksum }, said] of cases) {
       const id = await publish({ artifact_id, checksum }, 'internal')

@@ -60,15 +60,9 @@ export async function proposeMemory(
     idempotencyKey,
     ingress: run ? 'agent_action' : 'user_request',
     requestId,
-    ...(run ? { runAs: 'agent' as const } : {}),
+    ...(run && { runAs: 'agent' as const }),
     alongside: (tx, { command_id: commandId }) =>
-      insertCandidate(tx, memory, by, {
-        workspaceId,
-        candidateId,
-        commandId,
-        memory: checked.value,
-        agent: run,
-      }),
+      insertCandidate(tx, memory, by, { workspaceId, candidateId, commandId, memory: checked.value, agent: run }),
   })
   if (!submitted.ok) return submitted
   const candidate = await findCandidate(memory.db, workspaceId, candidateId)
@@ -80,7 +74,6 @@ export async function proposeMemory(
 
 export function refuseReused({ command_id }: StoredCommand): Decision<never> {
   return refuse('key_reused', 'This key was used before for another request.', {
-    hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
     facts: { command_id: encodeId('command', command_id) },
   })
 }

@@ -20,7 +20,7 @@ import { noArtifacts } from '#test/no-artifacts'
 import { accepted, aTenant, TRACE } from '#test/tenant'
 import { byPerson } from '#kernel/actor'
 
-export type CommandHouse = {
+export type CommandBench = {
   /** Submits; resolves with the id when the command is committed, or done where its task is done inline. */
   submit(task: string): Promise<string>
   /** Submits and waits for the end of the command. */
@@ -93,7 +93,7 @@ function definitions(begun: (subject: unknown) => void): readonly Definition[] {
   ]
 }
 
-export async function openCommandHouse(db: Db): Promise<CommandHouse> {
+export async function openCommandBench(db: Db): Promise<CommandBench> {
   const world = systemDeps()
   const tenant = await aTenant({ db, ...world })
   const begun = openBell()
