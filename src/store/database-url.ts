@@ -1,7 +1,7 @@
 /** Parses `DATABASE_URL` and keeps its password out of every message. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
-export type DatabaseUrl = {
+type DatabaseUrl = {
   /** As given, trimmed; contains the password. */
   readonly url: string
   /** For messages and logs. */
@@ -16,17 +16,17 @@ const EXAMPLE = 'postgresql://user:password@host:5432/database'
 
 export function parseDatabaseUrl(text: string, source = 'DATABASE_URL'): Decision<DatabaseUrl> {
   const no = (reason: string) =>
-    refuse('store.url.invalid', `${source} ${reason}`, { path: source, hint: `it looks like ${EXAMPLE}` })
+    refuse('store.url.invalid', `${source} ${reason}.`, { path: source, hint: `Write it as ${EXAMPLE}.` })
   const url = text.trim()
   if (url === '') return no('is empty')
   // A text that does not parse is not shown at all, since the position of its password is unknown.
-  if (!URL.canParse(url)) return no('is not a URL; a password with the characters / ? # @ : % must be percent-encoded')
+  if (!URL.canParse(url)) return no('is not a URL. A password with the characters / ? # @ : % must be percent-encoded')
   const parsed = new URL(url)
   if (parsed.protocol !== 'postgres:' && parsed.protocol !== 'postgresql:') {
-    return no(`has the scheme ${parsed.protocol.slice(0, 16)}// where postgresql:// is needed`)
+    return no(`has the scheme ${parsed.protocol.slice(0, 16)}// instead of postgresql://`)
   }
   const names = decodeAll([parsed.pathname.slice(1), parsed.username, parsed.password, parsed.hostname])
-  if (!names) return no('holds a % that begins no percent-encoded character')
+  if (!names) return no('contains a % that begins no percent-encoded character')
   const [database = '', user = '', , hostname = ''] = names
   const masked = maskDatabaseUrl(url)
   if (database === '' || database.includes('/')) return no(`names no database: ${masked}`)

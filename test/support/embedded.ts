@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import type { Decision } from '#kernel/refusal'
-import { findLivePostmaster } from '../../src/store/embedded/attach.ts'
+import { findLivePostmaster } from '../../src/store/embedded/postmaster.ts'
 import { type EmbeddedOptions, type EmbeddedPostgres, openEmbeddedPostgres } from '../../src/store/embedded/server.ts'
 
 export const isRoot = process.getuid?.() === 0

@@ -8,7 +8,7 @@
 import { tmpdir, userInfo } from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
-import { isAlive } from '../../src/store/embedded/port.ts'
+import { isAlive } from '../../src/store/embedded/postmaster.ts'
 import { type EmbeddedPostgres, openEmbeddedPostgres } from '../../src/store/embedded/server.ts'
 
 /** Set by the global setup for the test files that it runs. */

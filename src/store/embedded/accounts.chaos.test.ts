@@ -81,7 +81,7 @@ test(
     assert.ok(answer && !answer.ok)
     assert.equal(answer.code, 'store.home.not_reachable')
     assert.equal(answer.facts?.['closed'], path.dirname(home))
-    assert.match(answer.hint ?? '', new RegExp(`^chmod o\\+x ${path.dirname(home)},`))
+    assert.match(answer.hint ?? '', new RegExp(`^Run chmod o\\+x ${path.dirname(home)},`))
   },
 )
 

@@ -51,14 +51,11 @@ export async function prepareHome({ home }: HomePaths): Promise<Decision<void>> 
   }
   const mount = networkMountName((await statfs(home)).type)
   if (mount === undefined) return accept(undefined)
-  return refuse(
-    'store.home.network_mount',
-    `${home} lies on a network mount (${mount}); Postgres would lose data there`,
-    {
-      path: 'CONCORD_HOME',
-      hint: 'Set CONCORD_HOME to a folder on a local disk, or set DATABASE_URL.',
-    },
-  )
+  const reason = `The folder ${home} is on a network mount (${mount}), where Postgres would lose data.`
+  return refuse('store.home.network_mount', reason, {
+    path: 'CONCORD_HOME',
+    hint: 'Set CONCORD_HOME to a folder on a local disk, or set DATABASE_URL.',
+  })
 }
 
 /**
@@ -103,7 +100,7 @@ export function isStorageFull(text: string): boolean {
 }
 
 export function storageFull(where: string): Refusal {
-  return refuse('storage_full', `no space left on the disk that holds ${where}`, {
+  return refuse('storage_full', `The disk that holds ${where} has no space left.`, {
     hint: 'Free some space. No data was lost.',
   })
 }
@@ -119,20 +116,19 @@ export async function explainHomeFault(home: string, error: unknown): Promise<Re
   const takesNoFolder = code === 'ENOENT' && existing !== home
   if (!DENIED.has(code) && !SQLITE_DENIED.has(errcode) && !takesNoFolder) return undefined
   const no = (why: string, fix: string) =>
-    refuse('store.home.not_writable', `${existing} ${why}`, {
+    refuse('store.home.not_writable', `The folder ${existing} ${why}.`, {
       path: 'CONCORD_HOME',
       hint: `Set CONCORD_HOME to a folder of your own${fix}.`,
       facts: { home, code, detail: (error as Error).message },
     })
-  if (takesNoFolder) return no('takes no new folders', '')
+  if (takesNoFolder) return no('accepts no new folders', '')
   if (code === 'EROFS') return no('is on a read-only file system', '')
   if (code === 'EEXIST' || code === 'ENOTDIR') return no('is not a folder', '')
   const owner = (await stat(existing).catch(() => undefined))?.uid ?? 'unknown'
   const us = process.getuid?.() ?? 'unknown'
   // Suggest chown for the home only: a parent may be /root or /var/lib.
-  const fix =
-    existing !== home || owner === us ? '' : `, or give this one to yourself: chown -R ${us} ${quoteForShell(existing)}`
-  return no(`is not usable by us (owner ${owner}, we are ${us})`, fix)
+  const fix = existing !== home || owner === us ? '' : `, or run chown -R ${us} ${quoteForShell(existing)}`
+  return no(`is not usable for this process (owner ${owner}, we are ${us})`, fix)
 }
 
 async function whyNotWritable(folder: string): Promise<string> {

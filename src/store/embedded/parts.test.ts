@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { parsePostmaster } from './attach.ts'
 import { sharedBuffersMb, startSettings } from './cluster.ts'
 import { homePaths, quoteForShell } from './home.ts'
 import { lockStart, tryExclusive, tryShared } from './locks.ts'
 import { firstCandidate } from './port.ts'
+import { parsePostmaster } from './postmaster.ts'
 import { findBinaries, platformPackage, programEnv } from './programs.ts'
-import { explainStart, isPassing, isPortLost, lastLines, parseLastStart } from './start-server.ts'
+import { explainStart, isPortLost, isStillEnding, lastLines, parseLastStart } from './start-server.ts'
 
 async function aFile(t: TestContext, text?: string): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'concord-parts-'))
@@ -106,7 +106,7 @@ test('why a server did not start: full disk, lost port, leaving backends', async
   assert.ok(!full.ok)
   assert.equal(full.code, 'storage_full')
   assert.equal(isPortLost(['FATAL:  could not create any TCP/IP sockets']), true)
-  assert.equal(isPassing(['FATAL:  pre-existing shared memory block (key 1, ID 2) is still in use']), true)
+  assert.equal(isStillEnding(['FATAL:  pre-existing shared memory block (key 1, ID 2) is still in use']), true)
 })
 
 test('the programs get nothing of our environment that could change what they do', (t) => {

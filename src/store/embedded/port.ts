@@ -1,10 +1,9 @@
-/** Ports and processes of this machine: chooses the port of the server and finds who holds one. */
-import { execFile } from 'node:child_process'
+/** Chooses the port of the server and finds the process that holds a port. */
 import { createHash } from 'node:crypto'
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { promisify } from 'node:util'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { findCommandLine } from './postmaster.ts'
 
 export const LOOPBACK = '127.0.0.1'
 
@@ -29,17 +28,15 @@ function isPortFree(port: number): Promise<boolean> {
   })
 }
 
-type PortWish = {
-  readonly home: string
-  readonly asked?: number | undefined
-  readonly remembered?: number | undefined
-}
-
-/** The port asked for, else the remembered one, else a free one. */
-export async function choosePort({ home, asked, remembered }: PortWish): Promise<Decision<number>> {
+/** Returns the port asked for, else the remembered one, else a free one. */
+export async function choosePort(
+  home: string,
+  asked: number | undefined,
+  remembered: number | undefined,
+): Promise<Decision<number>> {
   if (asked !== undefined) {
     if (!isPort(asked)) {
-      return refuse('store.port.invalid', `${asked} is not a port`, {
+      return refuse('store.port.invalid', `${asked} is not a port.`, {
         path: 'port',
         hint: 'Use a whole number from 1 to 65535.',
       })
@@ -52,7 +49,7 @@ export async function choosePort({ home, asked, remembered }: PortWish): Promise
     const port = FIRST + ((first + step) % COUNT)
     if (await isPortFree(port)) return accept(port)
   }
-  return refuse('store.port.taken', `no free port among 200 after ${first + FIRST}`, {
+  return refuse('store.port.taken', `None of the 200 ports after ${first + FIRST} is free.`, {
     path: 'port',
     hint: 'Name a free port.',
   })
@@ -61,11 +58,11 @@ export async function choosePort({ home, asked, remembered }: PortWish): Promise
 export async function portTaken(port: number): Promise<Decision<never>> {
   const holder = await findPortHolder(port)
   const by = holder ? ` by process ${holder.pid} (${holder.command})` : ''
-  return refuse('store.port.taken', `port ${port} on ${LOOPBACK} is taken${by}`, {
+  return refuse('store.port.taken', `The port ${port} on ${LOOPBACK} is taken${by}.`, {
     path: 'port',
     hint: holder
       ? `Stop process ${holder.pid}, or name another port.`
-      : 'Name another port, or none to have a free one chosen.',
+      : 'Name another port, or none: then a free one is chosen.',
     facts: { port, ...(holder ? { pid: holder.pid } : {}) },
   })
 }
@@ -92,33 +89,4 @@ export async function findPortHolder(port: number): Promise<{ pid: number; comma
     }
   }
   return undefined
-}
-
-/** A zombie counts as dead: it holds nothing any more. */
-export async function isAlive(pid: number): Promise<boolean> {
-  try {
-    process.kill(pid, 0)
-  } catch (error) {
-    // EPERM means that it exists.
-    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
-  }
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  // The name in brackets may contain anything, so the state is read after the last bracket.
-  return (
-    stat
-      .slice(stat.lastIndexOf(')') + 1)
-      .trimStart()
-      .charAt(0) !== 'Z'
-  )
-}
-
-/** The command line, or undefined where it cannot be read. */
-export async function findCommandLine(pid: number): Promise<string | undefined> {
-  if (process.platform === 'linux') {
-    const line = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
-    return line.replaceAll('\0', ' ').trim() || undefined
-  }
-  if (process.platform === 'win32') return undefined
-  const listed = await promisify(execFile)('ps', ['-o', 'command=', '-p', String(pid)]).catch(() => undefined)
-  return listed?.stdout.trim() || undefined
 }

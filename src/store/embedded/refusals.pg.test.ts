@@ -8,7 +8,7 @@ import { after, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Refusal } from '#kernel/refusal'
 import { aChild, aHome, aStoppedHome, ask, opened, removePattern, stopped } from '#test/embedded'
-import { isAlive } from './port.ts'
+import { isAlive } from './postmaster.ts'
 import { type EmbeddedOptions, openEmbeddedPostgres } from './server.ts'
 
 after(removePattern)

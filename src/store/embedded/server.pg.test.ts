@@ -7,7 +7,7 @@ import { after, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { aChild, aHome, aStoppedHome, ask, opened, removePattern, stopped } from '#test/embedded'
 import { migrateUp } from '../migrate.ts'
-import { isAlive } from './port.ts'
+import { isAlive } from './postmaster.ts'
 
 after(removePattern)
 

@@ -7,10 +7,9 @@
  * one attaches to it.
  */
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { inspectCluster } from './cluster.ts'
+import { inspectCluster, serviceUrlOf, superuserUrlOf } from './cluster.ts'
 import { explainHomeFault, type HomePaths, homePaths, prepareHome } from './home.ts'
 import { type HeldLock, lockStart, tryExclusive, tryShared } from './locks.ts'
-import { serviceUrlOf, superuserUrlOf } from './login.ts'
 import { addCapability, findBinaries, findRunAs, type Parts } from './programs.ts'
 import { type StartedPostgres, startPostgres, type ServerOptions, stopPostgres } from './start-server.ts'
 
@@ -33,7 +32,7 @@ export type EmbeddedPostgres = {
   readonly isAttached: boolean
   /** `server_version_num`: 180004 is 18.4. */
   readonly version: number
-  /** Tells whether the server was stopped, or left to other processes that use it. */
+  /** Returns whether the server was stopped, or left to other processes that use it. */
   stop(): Promise<Decision<Stopped>>
 }
 
@@ -80,18 +79,13 @@ export async function openEmbeddedPostgres(options: EmbeddedOptions): Promise<De
 
 function busy(paths: HomePaths): Refusal {
   const long = `for ${LOCK_TIMEOUT_MS / 1000} s`
-  return refuse(
-    'store.home.busy',
-    `another process has been starting or stopping the server in ${paths.home} ${long}`,
-    {
-      hint: `See ${paths.logFile}, and end the process that hangs.`,
-    },
-  )
+  const reason = `Another process has been starting or stopping the server in ${paths.home} ${long}.`
+  return refuse('store.home.busy', reason, { hint: `See ${paths.logFile}, and end the process that hangs.` })
 }
 
 function asHandle(parts: Parts, opened: StartedPostgres, use: HeldLock): EmbeddedPostgres {
   const { paths } = parts
-  const { server, password, servicePassword, isAttached, facts } = opened
+  const { server, password, servicePassword, isAttached, version } = opened
   let stopped: Promise<Decision<Stopped>> | undefined
   return {
     url: serviceUrlOf(server.port, servicePassword),
@@ -100,7 +94,7 @@ function asHandle(parts: Parts, opened: StartedPostgres, use: HeldLock): Embedde
     logFile: paths.logFile,
     ...server,
     isAttached,
-    version: facts.versionNum,
+    version,
     stop() {
       stopped ??= leave(parts, use)
       return stopped

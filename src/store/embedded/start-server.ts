@@ -1,17 +1,36 @@
-/** Starts or attaches to the server of a home, whatever state it was left in, and stops it. Callers hold the start lock. */
+/**
+ * Starts or attaches to the server of a home, whatever state it was left in, and stops it. Callers hold the start lock.
+ *
+ * A postmaster outlives the process that started it. It is ours only if its pid file is in our data directory, it is alive and works in
+ * that directory, our password opens it, and it reports that directory.
+ */
 import { spawn } from 'node:child_process'
 import { open, readFile, readlink, stat, truncate } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { checkServer, explainConnect, type ServerFacts } from '../check-server.ts'
-import { attachServer, findLivePostmaster, findPostmaster, type RunningServer } from './attach.ts'
-import { asFlags, type ClusterState, makeCluster, startSettings } from './cluster.ts'
+import { checkServer, explainConnect } from '../check-server.ts'
+import {
+  asFlags,
+  ensureService,
+  makeCluster,
+  serviceUrlOf,
+  startSettings,
+  superuserUrlOf,
+  withLogin,
+} from './cluster.ts'
 import { type HomePaths, isStorageFull, removeUnfinished, storageFull, writeDurably } from './home.ts'
 import { tryExclusive } from './locks.ts'
-import { ensureService, serviceUrlOf, withLogin } from './login.ts'
-import { choosePort, findCommandLine, isAlive, portTaken } from './port.ts'
-import { callAs, explainDenied, type Parts, programEnv, runProgram } from './programs.ts'
+import { choosePort, portTaken } from './port.ts'
+import {
+  findCommandLine,
+  findLivePostmaster,
+  findPostmaster,
+  isAlive,
+  type Postmaster,
+  sameFolder,
+} from './postmaster.ts'
+import { callAs, execProgram, explainDenied, type Parts, programEnv } from './programs.ts'
 
 export type ServerOptions = {
   /** Without it, a free port is chosen once and remembered. A running server keeps its port. */
@@ -21,23 +40,26 @@ export type ServerOptions = {
   readonly log?: (message: string, facts: Readonly<Record<string, unknown>>) => void
 }
 
+type PostgresProcess = { readonly pid: number; readonly port: number }
+
 export type StartedPostgres = {
-  readonly server: RunningServer
+  readonly server: PostgresProcess
   readonly password: string
   readonly servicePassword: string
   readonly isAttached: boolean
-  readonly facts: ServerFacts
+  /** `server_version_num`. */
+  readonly version: number
 }
 
 export async function startPostgres(
   parts: Parts,
-  found: ClusterState,
+  known: string | undefined,
   options: ServerOptions,
 ): Promise<Decision<StartedPostgres>> {
   const { paths } = parts
   const left = await removeUnfinished(paths)
   if (left.length > 0) options.log?.('removed an unfinished data directory', { left })
-  const password = found.state === 'ours' ? accept(found.password) : await makeCluster(parts)
+  const password = known === undefined ? await makeCluster(parts) : accept(known)
   if (!password.ok) return password
   const up = await attachOrLaunch(parts, password.value, options)
   if (!up.ok) return up
@@ -80,16 +102,16 @@ async function isPassingHolder(dataDir: string): Promise<boolean> {
 
 async function enter(
   paths: HomePaths,
-  { port }: RunningServer,
+  { port }: PostgresProcess,
   password: string,
   unsafeForTests: boolean,
-): Promise<Decision<Pick<StartedPostgres, 'servicePassword' | 'facts'>>> {
+): Promise<Decision<Pick<StartedPostgres, 'servicePassword' | 'version'>>> {
   try {
     const servicePassword = await ensureService(paths, port, password)
     const facts = await withLogin(serviceUrlOf(port, servicePassword), (client) =>
       checkServer({ query: async (text) => (await client.query(text)).rows }, { unsafeForTests }),
     )
-    return facts.ok ? accept({ servicePassword, facts: facts.value }) : facts
+    return facts.ok ? accept({ servicePassword, version: facts.value.versionNum }) : facts
   } catch (error) {
     return { ...explainConnect(error, `port ${port}`), path: 'CONCORD_HOME' }
   }
@@ -108,13 +130,8 @@ async function isUsedElsewhere(paths: HomePaths): Promise<boolean> {
 }
 
 function usedElsewhere(paths: HomePaths): Refusal {
-  return refuse(
-    'store.home.busy',
-    `${paths.home} is in use by a process that we cannot see, such as one in another container`,
-    {
-      hint: 'Stop that process, or set CONCORD_HOME to another folder.',
-    },
-  )
+  const reason = `A process that we cannot see uses ${paths.home}, such as one in another container.`
+  return refuse('store.home.busy', reason, { hint: 'Stop that process, or set CONCORD_HOME to another folder.' })
 }
 
 /** Backends of a killed postmaster need a moment to release the shared memory. */
@@ -125,16 +142,16 @@ const START_TIMEOUT_MS = 300_000
 /** About 100,000 lines. A longer log starts anew with the next server. */
 const LOG_BYTES_MAX = 16 * 1024 * 1024
 
-async function launchServer(parts: Parts, options: ServerOptions): Promise<Decision<RunningServer>> {
+async function launchServer(parts: Parts, options: ServerOptions): Promise<Decision<PostgresProcess>> {
   const { paths } = parts
   for (let attempt = 1; ; attempt++) {
     const last = await findLastStart(paths.lastStartFile)
-    const port = await choosePort({ home: paths.home, remembered: last?.port, asked: options.port })
+    const port = await choosePort(paths.home, options.port, last?.port)
     if (!port.ok) return port
     const started = await startOnce(parts, port.value, options.unsafeForTests ?? false)
     if (Array.isArray(started)) {
-      // The port was taken between the check and the bind; another one will do unless this one was asked for.
-      const again = isPassing(started) || (isPortLost(started) && options.port === undefined)
+      // Another process took the port between the check and the bind. Another port is as good unless this one was asked for.
+      const again = isStillEnding(started) || (isPortLost(started) && options.port === undefined)
       if (!again || attempt >= ATTEMPTS) return explainStart(started, parts, port.value)
       await wait(attempt * 25)
       continue
@@ -149,7 +166,7 @@ async function startOnce(
   { paths, binaries, runAs }: Parts,
   port: number,
   unsafeForTests: boolean,
-): Promise<RunningServer | string[]> {
+): Promise<PostgresProcess | string[]> {
   const size = (await stat(paths.logFile).catch(() => undefined))?.size ?? 0
   const fromByte = size > LOG_BYTES_MAX ? 0 : size
   if (fromByte < size) await truncate(paths.logFile, 0)
@@ -209,8 +226,8 @@ async function thisMachine(): Promise<string> {
   return `${boot.trim()} ${namespace}`.trim()
 }
 
-/** Passes by itself: the last backends of a killed server are still ending. */
-export function isPassing(lines: readonly string[]): boolean {
+/** The last backends of a killed server are still ending; a later attempt succeeds. */
+export function isStillEnding(lines: readonly string[]): boolean {
   return lines.some((line) => line.includes('pre-existing shared memory block'))
 }
 
@@ -264,15 +281,70 @@ export async function stopPostgres({ paths, binaries, runAs }: Parts): Promise<D
   let output: string[] = []
   for (const mode of ['fast', 'immediate'] as const) {
     const flags = ['stop', '-D', paths.dataDir, '-m', mode, '-w', '-t', String(GRACE_S[mode])]
-    output = (await runProgram(binaries.pgCtl, flags, runAs)).output
+    output = (await execProgram(binaries.pgCtl, flags, runAs)).output
     // pg_ctl returns when the pid file is gone, a moment before the process is.
     for (let waitedMs = 0; waitedMs < 2_000; waitedMs += 10) {
       if (!(await isAlive(running.pid))) return accept(undefined)
       await wait(10)
     }
   }
-  return refuse('store.home.busy', `process ${running.pid} did not stop: ${output.slice(-2).join(' | ')}`, {
+  return refuse('store.home.busy', `Process ${running.pid} did not stop: ${output.slice(-2).join(' | ')}`, {
     hint: `See ${paths.logFile}.`,
     facts: { pid: running.pid },
   })
+}
+
+/** Crash recovery of a large WAL comes before `ready`. */
+const READY_TIMEOUT_MS = 60_000
+/** A server listens before it reports that it is ready. */
+const SILENT_TIMEOUT_MS = 5_000
+const ATTACH_POLL_MS = 25
+
+/** Returns undefined if nothing runs there; Postgres itself decides whether it may start. */
+async function attachServer(paths: HomePaths, password: string): Promise<Decision<PostgresProcess | undefined>> {
+  const since = performance.now()
+  for (;;) {
+    const live = await findLivePostmaster(paths.dataDir)
+    if (!live) return accept(undefined)
+    // A server that is starting or stopping is waited for.
+    const answer = live.status === 'ready' ? await confirm(paths, password, live) : stillWaiting(paths, live)
+    if (answer.ok || answer.code === 'store.home.foreign_server') return answer
+    const waitedMs = performance.now() - since
+    // Nothing listens on that port: Postgres decides whether that process is a server.
+    if (answer.facts?.['code'] === 'ECONNREFUSED' && waitedMs > SILENT_TIMEOUT_MS) return accept(undefined)
+    if (waitedMs > READY_TIMEOUT_MS) return answer
+    await wait(ATTACH_POLL_MS)
+  }
+}
+
+function stillWaiting(paths: HomePaths, { pid, status = 'starting' }: Postmaster): Refusal {
+  const state = `has been ${status} for ${READY_TIMEOUT_MS / 1000} s`
+  return refuse('store.home.busy', `The server in ${paths.dataDir} (process ${pid}) ${state}.`, {
+    hint: `Wait for it, or see ${paths.logFile}.`,
+    facts: { pid },
+  })
+}
+
+async function confirm(
+  paths: HomePaths,
+  password: string,
+  { pid, port = 0 }: Postmaster,
+): Promise<Decision<PostgresProcess>> {
+  const notOurs = (why: string) =>
+    refuse('store.home.foreign_server', `Process ${pid} runs a server in ${paths.dataDir} that is not ours: ${why}`, {
+      hint: `Stop it (kill -INT ${pid}), or set CONCORD_HOME to another folder.`,
+      facts: { pid, port },
+    })
+  try {
+    const served = await withLogin(superuserUrlOf(port, password), async (client) => {
+      const { rows } = await client.query<{ dir: string }>(`select current_setting('data_directory') as dir`)
+      return rows[0]?.dir ?? ''
+    })
+    return (await sameFolder(served, paths.dataDir)) ? accept({ pid, port }) : notOurs(`it serves ${served}.`)
+  } catch (error) {
+    const refusal = explainConnect(error, paths.dataDir)
+    return refusal.code === 'store.server.login_refused'
+      ? notOurs(refusal.reason)
+      : { ...refusal, path: 'CONCORD_HOME' }
+  }
 }
