@@ -11,6 +11,7 @@ import type { Api } from './api.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { commandRoutes } from './command-routes.ts'
 import { openPageCursors } from './page-cursor.ts'
+import { byPerson } from '#kernel/actor'
 
 type Step = { kind: string; by: string; by_name: string | null; text: string }
 type Story = { summary: string; chain: readonly Step[] }
@@ -49,12 +50,11 @@ describe('the explanation', () => {
   const storyOf = async (id: string) => (await get(`/commands/${encodeId('command', id)}/explanation`)) as Story
   const approve = async (id: string, edits?: Json) =>
     accepted(
-      await decideApproval(room.approvals, decider(room), {
+      await decideApproval(room.approvals, byPerson(decider(room), TRACE), {
         workspaceId: room.tenant.workspace.id,
         approvalId: await pendingOf(room, id),
         decision: 'approved',
         edits: edits as never,
-        traceId: TRACE,
       }),
     )
 

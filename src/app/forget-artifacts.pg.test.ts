@@ -26,6 +26,7 @@ import { accepted, aTenant, aWorld, type Tenant, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import { openLog } from './log.ts'
 import { type OpenedWork, openWork } from './open-work.ts'
+import { byPerson } from '#kernel/actor'
 
 describe('forgetting reaches artifacts', () => {
   let opened: TestDb
@@ -109,10 +110,9 @@ describe('forgetting reaches artifacts', () => {
   async function approve(commandId: string): Promise<void> {
     await reach(commandId, 'waiting_for_approval')
     const [gate] = await findPending(opened.db, { workspaceId, commandId })
-    const { userId, externalId } = tenant.people.admin.principal
-    const decider = { userId, externalId, orgRoles: ['data_owner'] }
+    const decider = { ...tenant.people.admin.principal, orgRoles: ['data_owner'] }
     const answer = { approvalId: gate?.approval_id ?? '', decision: 'approved', reason: 'so', traceId: TRACE }
-    accepted(await decideApproval(work.approvals, decider, { workspaceId, ...answer }))
+    accepted(await decideApproval(work.approvals, byPerson(decider, TRACE), { workspaceId, ...answer }))
   }
   const rowOf = async ({ artifact_id }: StoredArtifact) => {
     const [row] = await opened.db.query<StoredArtifact>('select * from concord.artifacts where artifact_id = $1', [
