@@ -136,7 +136,7 @@ describe('secrets of connectors', () => {
     assert.match(shown.out, /authenticates by bearer/)
     assert.match(shown.out, /tell +none +low +by policy/)
     const calls = await concord('connectors', 'calls', 'canary_1')
-    assert.match(calls.out, /tell +failed .*the provider answered 422/)
+    assert.match(calls.out, /tell +failed .*The provider answered 422/)
     const unknown = await concord('connectors', 'show', 'canari_1')
     assert.equal(unknown.code, 65)
     assert.match(unknown.err, /connectors\.connector\.not_found/)

@@ -54,10 +54,7 @@ describe('an MCP server from the terminal', () => {
   test('a tool of a real server is called through a command that a person agreed to', async () => {
     const early = await say('early', 'everything', 'hello')
     assert.equal(early.ended.code, 65, early.ended.out)
-    assert.match(
-      (await concord('why', early.commandId)).out,
-      /nobody has approved the definition of everything\.echo yet/,
-    )
+    assert.match((await concord('why', early.commandId)).out, /The definition of everything\.echo is not approved yet/)
     const shown = await approveShown('everything')
     assert.match(shown.out, /echo +quarantined +sha256:[\s\S]*Echoes back the input string/)
     assert.match((await concord('connectors', 'show', 'everything')).out, /echo .*Echoes back the input string/)
@@ -79,16 +76,13 @@ describe('an MCP server from the terminal', () => {
     const why = (await concord('why', commandId)).out
     assert.match(
       why,
-      /the definition of lines\.write_line is not the one that was approved: description was "Writes a line down\." and is "Writes a line down and sends it to everybody\."/,
+      /The definition of lines\.write_line is not the approved one: description was "Writes a line down\." and is "Writes a line down and sends it to everybody\."/,
     )
     assert.equal((await writes()).length, before, 'the tool was not called')
     const listed = await concord('connectors', 'definitions', 'lines')
     assert.match(listed.out, /write_line +quarantined/)
     assert.match(listed.out, /- description: "Writes a line down\."\n {2}\+ description: "Writes a line down and sends/)
-    assert.match(
-      (await concord('connectors', 'calls', 'lines', '--status', 'failed')).out,
-      /not the one that was approved/,
-    )
+    assert.match((await concord('connectors', 'calls', 'lines', '--status', 'failed')).out, /not the approved one/)
 
     const old = /sha256:[0-9a-f]{64}/.exec((await concord('connectors', 'definitions', 'everything')).out)?.[0] ?? ''
     assert.equal((await concord('connectors', 'approve', 'lines', 'write_line', old)).code, 75, 'only what was shown')

@@ -1,6 +1,6 @@
 /**
  * The life of a command: `advance` decides the next step from the rows and from what has been seen, and `fold` takes steps in memory until
- * something has to be called, asked, loaded or waited for. So whatever is decided between two calls is one write. Pure: no database, no await.
+ * something has to be called, asked, loaded or waited for. So everything between two calls is one write. Pure: no database, no await.
  */
 import { encodeId } from '#kernel/ids'
 import { classifyError } from '#kernel/error-classes'
@@ -41,9 +41,9 @@ import { judgeOpen, nextEffect, replanCommand } from './plan.ts'
 import { beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
 import { findHandler, readBackOf, retryOf, taskOf } from './tasks.ts'
 
-/** The end of another command wakes those that wait for it; this is for the wake that was lost with its process. */
+/** The end of another command wakes its dependents. This poll covers a wake that was lost with its process. */
 const LOOK_AGAIN_MS = 60_000
-/** More steps in memory than any life has between two calls. */
+/** More than the steps between any two calls. */
 const STEPS_MAX = 40
 
 export type Folded = { readonly draft: Draft; readonly next: AfterStep }
@@ -76,7 +76,7 @@ export function fold(
   return { draft: now, next: proceed }
 }
 
-/** The same rows, the same `seen`, time and ids give the same step. */
+/** Deterministic: the same rows, `seen`, time and ids give the same step. */
 export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
   if (seen.outcome) return recordOutcome(found, seen, seen.outcome, at)
   const { command } = found
@@ -94,7 +94,7 @@ export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: 
       return rest(null)
     case 'blocked': {
       const awaited = awaitedOf(found.effects)
-      // Without one a question to a person is open: the answer wakes the command.
+      // Otherwise a person has been asked, and the answer wakes the command.
       return awaited ? settleAwaited(found, seen, awaited, at) : rest(null)
     }
     case 'approved':
@@ -115,7 +115,7 @@ export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: 
     case 'expired':
       return ended
     default:
-      throw unreadable('its state is none of the machine', { status: command.status })
+      throw unreadable('its status is not in the machine', { status: command.status })
   }
 }
 
@@ -129,7 +129,7 @@ function unreadable(what: string, facts: Readonly<Record<string, unknown>>): Ker
 export type DependencyVerdict =
   | { readonly t: 'satisfied' }
   | { readonly t: 'waiting'; readonly on: readonly string[] }
-  /** One parent can no longer reach what is required of it. */
+  /** One parent can no longer reach its required status. */
   | { readonly t: 'unreachable'; readonly parent: ParentFact }
 
 export function judgeDependencies(parents: readonly ParentFact[]): DependencyVerdict {
@@ -138,7 +138,7 @@ export function judgeDependencies(parents: readonly ParentFact[]): DependencyVer
     ({ status, required_status }) =>
       !isStatusReachable(commandMachine, status, required_status, { isRetryPending: false }),
   )
-  // A parent that cancels goes before one that fails: the stricter rule decides.
+  // A dependency that cancels takes precedence over one that fails.
   const parent = hopeless.find(({ propagate_cancellation }) => propagate_cancellation) ?? hopeless[0]
   if (parent) return { t: 'unreachable', parent }
   return open.length === 0
@@ -146,7 +146,7 @@ export function judgeDependencies(parents: readonly ParentFact[]): DependencyVer
     : { t: 'waiting', on: open.map(({ parent_command_id }) => parent_command_id) }
 }
 
-/** A queued command runs when every command it depends on is where it must be, and not at all when one never can be. */
+/** A queued command runs when all its dependencies have their required status, and never if one cannot reach it. */
 function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
   const { command } = found
   const parents = seen.hasParents ? seen.parents : []
@@ -173,7 +173,7 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
   const replanned = command.attempt > 1 ? replanCommand(seen.catalog, found, newId) : undefined
   if (replanned && !replanned.ok) return fail('validation_error', replanned.reason)
   const satisfied = parents.length > 0 ? [tell('dependency_satisfied', systemActor, { parents: parents.length })] : []
-  // Queued again after effects had succeeded, then cancelled: it leaves the way that undoes them.
+  // It was queued again after effects had succeeded, then cancelled: it leaves through `cancelling`, which undoes them.
   const cancelled = move('cancelling', systemActor, {
     cancel_reason: 'requested while queued',
     cancelled_by: 'system',
@@ -189,7 +189,7 @@ function run(found: CommandWithEffects, seen: Seen, at: Date): Step {
     case 'finished':
       return finish(found, seen, next.results)
     case 'torn':
-      // Nothing is lost by trying again: the turn fails, comes back with a fresh read, and in the end is stuck for all to see.
+      // The turn fails and is repeated with a fresh read. If that does not help, operators see it as stuck.
       throw new KernelFault('commands.plan.torn', `not every step is settled: ${next.steps.join(', ')}`, {
         command_id: found.command.command_id,
       })
@@ -205,7 +205,7 @@ function run(found: CommandWithEffects, seen: Seen, at: Date): Step {
   }
 }
 
-/** A function that cannot give its result is a fault of that function: what was done stays done and is on record. */
+/** A function that throws fails its command. The effects stay recorded. */
 function finish({ command }: CommandWithEffects, seen: Seen, results: readonly unknown[]): Step {
   const task = taskOf(seen.catalog, command)
   try {
@@ -213,7 +213,7 @@ function finish({ command }: CommandWithEffects, seen: Seen, results: readonly u
     return end(set({ result, error: null, error_class: null }), move('succeeded', workerActor))
   } catch (error) {
     const why = error instanceof Error ? error.message : 'unknown'
-    return fail('internal_error', `the function ${task?.fn.name ?? ''} could not give its result: ${why}`)
+    return fail('internal_error', `The function ${task?.fn.name ?? ''} could not compute its result: ${why}`)
   }
 }
 
@@ -227,7 +227,7 @@ export function awaitedOf(effects: readonly StoredEffect[]): Awaited | undefined
   return undefined
 }
 
-/** Also for commands on their way out: what they wait for must have ended first. */
+/** Also for commands that are cancelling or compensating: the awaited command must end first. */
 function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, commandId }: Awaited, at: Date): Step {
   if (seen.awaited?.commandId !== commandId) return { changes: [], next: { t: 'need', what: 'awaited', commandId } }
   const child = seen.awaited.row
@@ -246,14 +246,14 @@ function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, co
     return { changes: isBlocked ? [done, move('running', workerActor, told)] : [done], next: proceed }
   }
   const error_class = child?.error_class ?? 'internal_error'
-  const error = `the command it waited for ${sayState(child?.status ?? 'gone')}: ${child?.error ?? ''}`
+  const error = `the awaited command ${sayState(child?.status ?? 'gone')}: ${child?.error ?? ''}`
   const failed: Change = { ...settle, to: 'failed', set: { error, error_class }, payload: { ...told, error_class } }
   if (!isBlocked) return { changes: [failed], next: proceed }
   const why = set({ error, error_class })
   const step = command.plan?.steps.find(({ metadata }) => metadata['domain_effect_id'] === effect.domain_effect_id)
   if (step?.metadata['terminal_on_child_failure'] !== true)
     return end(failed, why, move('failed', workerActor, { error_class, ...told }))
-  // The bad end of the child cancels this command: it leaves in its own mode, and what it had done is not forgotten.
+  // The failure of the child cancels this command in its own mode.
   const cancelled = move('cancelling', systemActor, {
     cancellation_mode: command.cancellation_mode,
     cancel_reason: error,
@@ -263,7 +263,7 @@ function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, co
   return { changes: [failed, why, set({ cancellation_requested: true }), cancelled], next: proceed }
 }
 
-/** Cancelling: what had begun is brought to an end first, and nothing new begins. */
+/** Cancelling: the effect that had begun is settled first, and nothing new begins. */
 function leave(found: CommandWithEffects, seen: Seen, at: Date): Step {
   const open = found.effects.find(
     ({ status, compensates_effect_id }) => status === 'executing' && compensates_effect_id === null,
@@ -284,7 +284,7 @@ function leave(found: CommandWithEffects, seen: Seen, at: Date): Step {
   return end(...skipped, move('cancelled', workerActor))
 }
 
-/** A failed attempt that waited for its retry is not repeated any more, unless its outcome is unknown. */
+/** Settles an executing effect. A failed attempt is not repeated, unless its outcome is unknown. */
 function settleOpen(found: CommandWithEffects, seen: Seen, effect: StoredEffect, at: Date): Step {
   const awaited = awaitedOf([effect])
   if (awaited) return settleAwaited(found, seen, awaited, at)
@@ -303,7 +303,7 @@ function settleOpen(found: CommandWithEffects, seen: Seen, effect: StoredEffect,
   return asked ? rest(null) : settleDoubt(found, seen, effect)
 }
 
-/** The walk back through what was done, last first. */
+/** Undoes the effects, last first. */
 function compensate(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
   const { command, effects } = found
   const { steps, unsettled } = planCompensation(effects)

@@ -1,4 +1,4 @@
-/** What people are asked: for input that is missing, for their consent, or what became of an effect. Each request leaves an effect as its trace. Pure. */
+/** Requests to people: for missing input, for an approval, or for the outcome of an effect. Each request is recorded as an effect. Pure. */
 import type { ApprovalRequest, ApprovedContent } from '#domains/approvals'
 import type { JsonObject } from '#kernel/json-value'
 import { showQuoted } from '#kernel/visible-text'
@@ -50,10 +50,10 @@ export function planAsks({ task, command, outcome, content, riskLevel }: AskInpu
       why: whyOf(outcome, command),
       affected: side_effects.length > 0 ? side_effects : ['nothing outside'],
       policy: task.policy.version,
-      afterApproval: 'The command is carried out as shown.',
+      afterApproval: 'The command runs as shown.',
     },
     riskLevel,
-    // An agent has the key of its requester, and would confirm itself.
+    // An agent has the key of its requester and would approve its own proposal.
     selfDecisionAllowed: approval.self_decision_allowed && command.context.run_as !== 'agent',
     ...(approval.expires_in_minutes === null ? {} : { expiresInMinutes: approval.expires_in_minutes }),
   }))
@@ -66,7 +66,7 @@ function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand,
   return `${reason} Proposed by an agent${typeof said === 'string' ? `, which says: "${showQuoted(said)}"` : '.'}`
 }
 
-/** One approver: `approval:{command_id}`; several, or another round: each its own key. */
+/** With one approver the key is `approval:{command_id}`. Several approvers and later rounds have keys of their own. */
 function approvalKey(ask: ApprovalRequest, asks: number, round: number): string {
   const base =
     asks === 1 ? `approval:${ask.commandId}` : `approval:${ask.commandId}:${ask.approvalType}:${ask.approver ?? ''}`
@@ -92,7 +92,7 @@ function approvalEffectPayload({
   return { approval_type: approvalType, command_id: commandId, approver, approval_packet: words }
 }
 
-/** The question to a person about an effect whose outcome cannot be found out. */
+/** Asks a person for the outcome of an effect that cannot be looked up. */
 export function reconcileAsk(
   command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by'>,
   effect: StoredEffect,
@@ -110,8 +110,9 @@ export function reconcileAsk(
       requestedAction: `Find out whether ${effect.effect_type} was done.`,
       why: `Attempt ${effect.attempt} ended without an answer: ${failure.message || 'no message'} (${failure.errorClass}).`,
       affected: [effect.effect_type, `key ${effect.idempotency_key ?? effect.domain_effect_id}`],
-      policy: 'An outcome that nobody can know is settled by a person and never tried again on a guess.',
-      afterApproval: 'Approved: it happened, the command goes on. Rejected: it did not happen, the effect has failed.',
+      policy: 'An unknown outcome is settled by a person and never retried on a guess.',
+      afterApproval:
+        'Approved: it happened, and the command continues. Rejected: it did not happen, and the effect has failed.',
     },
     domainEffectId: effect.domain_effect_id,
   }
@@ -124,14 +125,14 @@ export const REQUEST_APPROVAL = 'approval.request'
 
 const MINUTE_MS = 60_000
 
-export type InputRequest = {
+type InputRequest = {
   readonly fields: readonly string[]
   readonly expiresInMinutes: number
   readonly id: string
   readonly at: Date
 }
 
-/** The command waits for fields that it lacks, until the time at which waiting is over. */
+/** Makes the command wait for missing fields until a deadline. */
 export function requestInput(
   { command, effects }: CommandWithEffects,
   { fields, expiresInMinutes, id, at }: InputRequest,
@@ -144,21 +145,21 @@ export function requestInput(
   const payload = { missing_fields: fields, expires_at: expiresAt.toISOString() }
   const changes = [
     move('waiting_for_input', by, why),
-    planEffect(doneEffect({ id, type: REQUEST_INPUT, payload, key, order: effects.length, at }), systemActor),
+    planEffect(doneEffect(id, REQUEST_INPUT, payload, key, effects.length, at), systemActor),
     tell('input_requested', systemActor, payload),
     releaseTurn(expiresAt),
   ]
   return { changes, expiresAt }
 }
 
-/** When waiting for input is over; null: nothing was asked. */
+/** When the wait for input ends. Null: no input was requested. */
 export function inputDeadline(effects: readonly StoredEffect[]): Date | null {
   const asked = effects.filter(({ effect_type }) => effect_type === REQUEST_INPUT).at(-1)
   const text = asked?.effect_payload['expires_at']
   return typeof text === 'string' ? new Date(text) : null
 }
 
-/** One effect for each request, of the next round where there was one before. */
+/** One effect per request, in the next round if there was an earlier one. */
 export function requestEffects(
   requests: readonly ApprovalRequest[],
   effects: readonly StoredEffect[],
@@ -169,29 +170,15 @@ export function requestEffects(
     .filter(({ effect_type }) => effect_type === REQUEST_APPROVAL)
     .map(({ effect_payload }) => Number(effect_payload['round'] ?? 0))
   const round = earlier.length === 0 ? 0 : Math.max(...earlier) + 1
-  return requests.map((ask, index) =>
-    doneEffect({
-      id: newId(),
-      type: REQUEST_APPROVAL,
-      payload: { ...approvalEffectPayload(ask), round },
-      key: approvalKey(ask, requests.length, round),
-      order: effects.length + index,
-      at,
-    }),
-  )
-}
-
-type DoneEffect = {
-  readonly id: string
-  readonly type: string
-  readonly payload: NewEffect['effect_payload']
-  readonly key: string
-  readonly order: number
-  readonly at: Date
+  return requests.map((ask, index) => {
+    const payload = { ...approvalEffectPayload(ask), round }
+    const key = approvalKey(ask, requests.length, round)
+    return doneEffect(newId(), REQUEST_APPROVAL, payload, key, effects.length + index, at)
+  })
 }
 
 /** An effect that is done by the transaction that records it. */
-function doneEffect({ id, type, payload, key, order, at }: DoneEffect): NewEffect {
+function doneEffect(id: string, type: string, payload: JsonObject, key: string, order: number, at: Date): NewEffect {
   return newEffect({
     domain_effect_id: id,
     effect_type: type,

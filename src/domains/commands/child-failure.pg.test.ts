@@ -112,7 +112,7 @@ describe('a child that ends badly', () => {
     )
     assert.equal(told?.actor, 'system')
     assert.deepEqual([told?.payload['cancellation_mode'], told?.payload['cancelled_by']], ['graceful', 'system'])
-    assert.match(String(told?.payload['cancel_reason']), /the command it waited for has failed/)
+    assert.match(String(told?.payload['cancel_reason']), /the awaited command has failed/)
     const skipped = await room.rows(
       `select 1 from concord.domain_events where command_id = $1 and event_type = 'effect_skipped'`,
       [marked],

@@ -55,11 +55,8 @@ type ExplanationFacts = {
   readonly blocked?: readonly Pick<Blocked, 'reason' | 'hint'>[]
 }
 
-type Say = (
-  event: HistoryEvent,
-  found: CommandWithEffects,
-  who: (actor: unknown) => string,
-) => { readonly kind: ExplainedStep['kind']; readonly text: string } | undefined
+type Kind = ExplainedStep['kind']
+type Say = (event: HistoryEvent, found: CommandWithEffects, who: (actor: unknown) => string) => string | undefined
 
 const text = (value: unknown) =>
   typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value)
@@ -67,100 +64,96 @@ const list = (value: unknown) => (Array.isArray(value) ? value.map(text) : [])
 /** Drops the full stop: the sentence around it has one. */
 const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${text(value).replace(/\.$/, '')}`)
 
-const says: Readonly<Record<string, Say>> = {
-  command_created: ({ payload }, { command }, who) => ({
-    kind: 'trigger',
-    text:
+const words = (value: unknown) => text(value).replaceAll('_', ' ')
+
+const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => Kind), Say]>> = {
+  command_created: [
+    'trigger',
+    ({ payload }, { command }, who) =>
       command.context.run_as === 'agent'
         ? `An agent of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
-        : `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${text(payload['ingress']).replaceAll('_', ' ')}.`,
-  }),
-  policy_evaluated: ({ payload }) => ({ kind: 'policy', text: sayPolicy(payload) }),
-  input_requested: ({ payload }) => ({
-    kind: 'input',
-    text: `Input was asked for: ${list(payload['missing_fields']).join(', ') || 'changes'}.`,
-  }),
-  input_supplied: ({ payload }) => ({ kind: 'input', text: `Input was given: ${list(payload['fields']).join(', ')}.` }),
-  approval_requested: ({ payload }, _, who) => ({
-    kind: 'approval',
-    text: `${who(payload['approver'])} was asked to approve.`,
-  }),
-  approval_voted: ({ payload, actor }, _, who) => ({
-    kind: 'approval',
-    text: `${who(actor)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
-  }),
-  approval_decided: ({ payload, actor }, _, who) => ({
-    kind: 'approval',
-    text: `The answer of ${who(actor)} was ${text(payload['decision'] ?? payload['to']).replaceAll('_', ' ')}${because(payload['reason'])}.`,
-  }),
-  approval_blocked: ({ payload }) => ({
-    kind: 'approval',
-    text: `The approval could not be decided${because(payload['reason'])}; the administrators were notified.`,
-  }),
-  approval_expired: () => ({ kind: 'approval', text: 'The approval expired without an answer.' }),
-  plan_created: ({ payload }) => ({
-    kind: 'plan',
-    text: `It was planned in ${text(payload['steps'])} ${payload['steps'] === 1 ? 'step' : 'steps'}, ${text(payload['execution_mode']).replaceAll('_', ' ')}.`,
-  }),
-  effect_executed: ({ payload }) => ({
-    kind: isUndo(payload) ? 'compensation' : 'effect',
-    text: `${text(payload['effect_type'])} was done, at attempt ${text(payload['attempt'])}.`,
-  }),
-  effect_failed: ({ payload }) => ({
-    kind: isUndo(payload) ? 'compensation' : 'effect',
-    text: `${text(payload['effect_type'])} failed${because(payload['last_error'] ?? payload['error_class'])}.`,
-  }),
-  effect_skipped: ({ payload }) => ({ kind: 'effect', text: `${text(payload['effect_type'])} was skipped.` }),
-  effect_outcome_unknown: ({ payload }) => ({
-    kind: 'effect',
-    text: `It is unknown whether ${text(payload['effect_type'])} was done; a person was asked.`,
-  }),
-  effect_reconciled: ({ payload }) => ({
-    kind: 'effect',
-    text:
-      payload['outcome'] === 'effect_happened'
-        ? 'A person found that it was done.'
-        : 'A person found that it was not done.',
-  }),
-  retry_scheduled: ({ payload }) => ({
-    kind: 'retry',
-    text: `${text(payload['effect_type'])} did not succeed at attempt ${text(payload['attempt'])} (${sayError(payload)}); the next attempt is due at ${text(payload['run_after'])}.`,
-  }),
-  retry_requested: ({ payload }) => ({
-    kind: 'retry',
-    text: `Run ${text(payload['attempt'])} was requested${because(payload['reason'])}.`,
-  }),
-  cancellation_requested: ({ payload }) => ({
-    kind: 'cancellation',
-    text: `It was cancelled, ${text(payload['cancellation_mode']).replaceAll('_', ' ')}${because(payload['cancel_reason'])}.`,
-  }),
-  cancellation_ignored: ({ payload }) => ({
-    kind: 'cancellation',
-    text: `A cancel request arrived when it was ${text(payload['status']).replaceAll('_', ' ')} and changed nothing.`,
-  }),
-  compensation_started: () => ({ kind: 'compensation', text: 'Compensation began, last effect first.' }),
-  compensation_completed: () => ({ kind: 'compensation', text: 'Everything that could be undone is undone.' }),
-  compensation_drift: ({ payload }) => ({
-    kind: 'compensation',
-    text: `Compensation did not go as declared: ${text(payload['halted'] ?? payload['drift'])}.`,
-  }),
-  alert_delivered: ({ payload }) => ({
-    kind: 'compensation',
-    text: `Operators were alerted through ${text(payload['channel'])}.`,
-  }),
-  command_quarantined: ({ payload }) => ({
-    kind: 'outcome',
-    text: `It was quarantined because its row is unreadable: ${text(payload['reason'])}.`,
-  }),
-  command_aborted: ({ payload }) => ({
-    kind: 'abort',
-    text: `An operator stopped it: it gets no more turns until it is resumed${because(payload['reason'])}.`,
-  }),
-  command_resumed: ({ payload }) => ({
-    kind: 'abort',
-    text: `An operator resumed it${because(payload['reason'])}.`,
-  }),
-  status_changed: ({ payload }) => sayEnd(payload),
+        : `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${words(payload['ingress'])}.`,
+  ],
+  policy_evaluated: ['policy', ({ payload }) => sayPolicy(payload)],
+  input_requested: [
+    'input',
+    ({ payload }) => `Input was requested: ${list(payload['missing_fields']).join(', ') || 'changes'}.`,
+  ],
+  input_supplied: ['input', ({ payload }) => `Input was supplied: ${list(payload['fields']).join(', ')}.`],
+  approval_requested: ['approval', ({ payload }, _, who) => `${who(payload['approver'])} was asked to approve.`],
+  approval_voted: [
+    'approval',
+    ({ payload, actor }, _, who) =>
+      `${who(actor)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
+  ],
+  approval_decided: [
+    'approval',
+    ({ payload, actor }, _, who) =>
+      `The answer of ${who(actor)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
+  ],
+  approval_blocked: [
+    'approval',
+    ({ payload }) =>
+      `The approval could not be decided${because(payload['reason'])}; the administrators were notified.`,
+  ],
+  approval_expired: ['approval', () => 'The approval expired without an answer.'],
+  plan_created: [
+    'plan',
+    ({ payload }) =>
+      `It was planned in ${text(payload['steps'])} ${payload['steps'] === 1 ? 'step' : 'steps'}, ${words(payload['execution_mode'])}.`,
+  ],
+  effect_executed: [
+    effectKind,
+    ({ payload }) => `${text(payload['effect_type'])} was done, at attempt ${text(payload['attempt'])}.`,
+  ],
+  effect_failed: [
+    effectKind,
+    ({ payload }) =>
+      `${text(payload['effect_type'])} failed${because(payload['last_error'] ?? payload['error_class'])}.`,
+  ],
+  effect_skipped: ['effect', ({ payload }) => `${text(payload['effect_type'])} was skipped.`],
+  effect_outcome_unknown: [
+    'effect',
+    ({ payload }) => `It is unknown whether ${text(payload['effect_type'])} was done; a person was asked.`,
+  ],
+  effect_reconciled: [
+    'effect',
+    ({ payload }) => `A person found that it was ${payload['outcome'] === 'effect_happened' ? '' : 'not '}done.`,
+  ],
+  retry_scheduled: [
+    'retry',
+    ({ payload }) =>
+      `${text(payload['effect_type'])} did not succeed at attempt ${text(payload['attempt'])} (${sayError(payload)}); the next attempt is due at ${text(payload['run_after'])}.`,
+  ],
+  retry_requested: [
+    'retry',
+    ({ payload }) => `Run ${text(payload['attempt'])} was requested${because(payload['reason'])}.`,
+  ],
+  cancellation_requested: [
+    'cancellation',
+    ({ payload }) => `It was cancelled, ${words(payload['cancellation_mode'])}${because(payload['cancel_reason'])}.`,
+  ],
+  cancellation_ignored: [
+    'cancellation',
+    ({ payload }) => `A cancel request arrived when it was ${words(payload['status'])} and changed nothing.`,
+  ],
+  compensation_started: ['compensation', () => 'Compensation began, last effect first.'],
+  compensation_completed: ['compensation', () => 'Everything that could be undone is undone.'],
+  compensation_drift: [
+    'compensation',
+    ({ payload }) => `Compensation did not go as declared: ${text(payload['halted'] ?? payload['drift'])}.`,
+  ],
+  alert_delivered: ['compensation', ({ payload }) => `Operators were alerted through ${text(payload['channel'])}.`],
+  command_quarantined: [
+    'outcome',
+    ({ payload }) => `It was quarantined because its row is unreadable: ${text(payload['reason'])}.`,
+  ],
+  command_aborted: [
+    'abort',
+    ({ payload }) => `An operator stopped it: it gets no more turns until it is resumed${because(payload['reason'])}.`,
+  ],
+  command_resumed: ['abort', ({ payload }) => `An operator resumed it${because(payload['reason'])}.`],
+  status_changed: ['outcome', ({ payload }) => sayEnd(payload)],
 }
 
 function sayError(payload: HistoryEvent['payload']): string {
@@ -168,8 +161,8 @@ function sayError(payload: HistoryEvent['payload']): string {
   return message === '' ? errorClass : `${errorClass}: ${message}`
 }
 
-function isUndo(payload: HistoryEvent['payload']): boolean {
-  return text(payload['effect_type']).startsWith('compensation.')
+function effectKind({ payload }: HistoryEvent): Kind {
+  return text(payload['effect_type']).startsWith('compensation.') ? 'compensation' : 'effect'
 }
 
 /** Names the deciding rules: those whose answer is the decision. */
@@ -183,14 +176,11 @@ function sayPolicy(payload: HistoryEvent['payload']): string {
   return `Policy said ${decision.replaceAll('_', ' ')}${by}${because(list(payload['reasons']).join(' '))}.`
 }
 
-function sayEnd(payload: HistoryEvent['payload']): ReturnType<Say> {
+function sayEnd(payload: HistoryEvent['payload']): string | undefined {
   if (payload['target_type'] !== 'command') return undefined
   const to = text(payload['to'])
   if (!['succeeded', 'failed', 'cancelled', 'expired', 'compensated', 'blocked'].includes(to)) return undefined
-  return {
-    kind: 'outcome',
-    text: `It ${sayState(to)}${because(payload['error'] ?? payload['error_class'] ?? payload['reason'])}.`,
-  }
+  return `It ${sayState(to)}${because(payload['error'] ?? payload['error_class'] ?? payload['reason'])}.`
 }
 
 function sayAborted({ turn_token, completed_at }: CommandWithEffects['command']): string {
@@ -227,24 +217,25 @@ export function explainCommand(
   { names = new Map(), edits = [], fields, isTaskGone = false, blocked = [] }: ExplanationFacts = {},
 ): Explanation {
   const who = (actor: unknown) => nameOfActor(text(actor), names) ?? showActor(text(actor))
-  const stepOf = (event: HistoryEvent, actor: string, said: NonNullable<ReturnType<Say>>): ExplainedStep => ({
-    ...said,
+  const stepOf = (event: HistoryEvent, actor: string, kind: Kind, sentence: string): ExplainedStep => ({
+    kind,
+    text: sentence,
     at: event.created_at,
     by: showActor(actor),
     by_name: nameOfActor(actor, names),
     event_id: event.event_id,
   })
   const chain = events.flatMap((event): ExplainedStep[] => {
-    const said = says[event.event_type]?.(event, found, who)
-    if (!said) return []
-    const step = stepOf(event, event.actor, said)
+    const [kind, say] = says[event.event_type] ?? []
+    const sentence = say?.(event, found, who)
+    if (kind === undefined || sentence === undefined) return []
+    const step = stepOf(event, event.actor, typeof kind === 'function' ? kind(event) : kind, sentence)
     const edit =
       event.event_type === 'approval_requested'
         ? edits.find(({ approval_id }) => approval_id === event.payload['approval_id'])
         : undefined
     if (!edit) return [step]
-    const changed = { kind: 'approval' as const, text: `${who(edit.by)} ${sayEdit(edit, fields)}.` }
-    return [stepOf(event, edit.by, changed), step]
+    return [stepOf(event, edit.by, 'approval', `${who(edit.by)} ${sayEdit(edit, fields)}.`), step]
   })
   const { command } = found
   const gone = isTaskGone && command.status === 'approved' ? sayTaskGone(command) : null

@@ -1,4 +1,4 @@
-/** The plan of a command: which steps, in which order and queue, the effects that they are, and which of them comes next. Pure: equal inputs give equal plans. */
+/** Plans a command: its steps, their order and queue, their effects, and which effect is next. Pure: equal inputs give equal plans. */
 import type { JsonObject } from '#kernel/json-value'
 import { validateGraph } from '#kernel/dag/graph'
 import type { PolicyResult } from '#kernel/policy/evaluate'
@@ -31,7 +31,7 @@ export type ExecutionPlan = {
   readonly steps: readonly PlanStep[]
 }
 
-/** A step that does something outside; its effect's row has the same place in the list. */
+/** A step with an effect. */
 export type EffectStep = PlanStep & { readonly effect: EffectDraft; readonly effectId: string }
 
 export type PlanInput = {
@@ -40,15 +40,15 @@ export type PlanInput = {
   readonly requestedBy: string
   readonly task: CompiledTask
   readonly policy: Pick<PolicyResult, 'decision' | 'metadata'>
-  /** A person has consented, so the plan tells of the gate it came through. */
+  /** A person has approved, so the plan includes that step. */
   readonly isApproved: boolean
   readonly drafts: readonly EffectDraft[]
-  /** Ids for the effects, one for each draft and one more for a notification. */
+  /** One id per draft, and one for a notification. */
   readonly effectIds: readonly string[]
   readonly catalog: Pick<Catalog, 'effects' | 'queues'>
 }
 
-/** What a task with `notification_required` sends when its function drafts no notification itself. */
+/** The effect of a task with `notification_required` whose function drafts no notification. */
 const APP_NOTIFICATION = 'notification.app'
 
 export function createPlan(
@@ -108,7 +108,7 @@ function withNotification({ task, drafts, requestedBy, commandId, catalog }: Pla
   return [...drafts, { effect_type: APP_NOTIFICATION, payload }]
 }
 
-/** A rule that routes says where: `queue` and `execution_mode` in its metadata. */
+/** A routing rule sets `queue` and `execution_mode` in its metadata. */
 function routeOf({ metadata }: Pick<PolicyResult, 'metadata'>): {
   readonly queue?: string
   readonly mode?: ExecutionMode
@@ -122,8 +122,8 @@ function routeOf({ metadata }: Pick<PolicyResult, 'metadata'>): {
 }
 
 /**
- * Sync only if it is fast, low in risk, bounded, one step, and needs no more retries than its caller makes; everything that
- * is slow, expensive, gated, durable or of several steps is async.
+ * Sync only if the task is fast, bounded, of low risk, has one step, and needs no retries beyond those of its caller. Everything slow,
+ * expensive, gated, durable or of several steps is async.
  */
 export function decideMode(
   task: Pick<CompiledTask, 'spec' | 'type'>,
@@ -145,7 +145,7 @@ function isBounded({ effect_type }: EffectDraft, { effects }: Pick<Catalog, 'eff
   return definition?.bounded === true && isRepeatable && !effect_type.startsWith('artifact.')
 }
 
-/** Also for plans that an agent proposed: only declared effects, only primitives of the task, known queues, no circle. */
+/** Allows only declared effects, primitives of the task and known queues, and no cycle. Plans that an agent proposed are checked too. */
 export function validatePlan(
   plan: ExecutionPlan,
   task: Pick<CompiledTask, 'spec' | 'type'>,
@@ -154,14 +154,14 @@ export function validatePlan(
   const wrong = (reason: string) => refuse('commands.plan.invalid', reason, { facts: { plan_id: plan.plan_id } })
   const allowed = new Set<string>([...mapTaskToPrimitives(task.spec), 'human_approval', 'async_task', 'sync_function'])
   for (const { primitive, metadata, step_id } of plan.steps) {
-    if (!allowed.has(primitive)) return wrong(`step ${step_id} is a ${primitive}, which the task does not declare`)
+    if (!allowed.has(primitive)) return wrong(`Step ${step_id} is a ${primitive}, which the task does not declare.`)
     const type = metadata['effect_type']
     if (typeof type !== 'string') continue
     const isOwn = task.type.side_effects.includes(type) || type === APP_NOTIFICATION
     if (!isOwn || !catalog.effects.has(type))
-      return wrong(`step ${step_id} would do ${quote(type)}, which the contract does not allow`)
+      return wrong(`Step ${step_id} has the effect ${quote(type)}, which the contract does not allow.`)
   }
-  if (!catalog.queues.includes(plan.queue)) return wrong(`no queue is called ${quote(plan.queue)}`)
+  if (!catalog.queues.includes(plan.queue)) return wrong(`No queue is called ${quote(plan.queue)}.`)
   const graph = validateGraph(
     plan.steps.map((step, sequence) => ({ id: step.step_id, sequence, dependsOn: step.depends_on })),
   )
@@ -178,7 +178,7 @@ export type Planned = {
   readonly effects: readonly NewEffect[]
 }
 
-/** Plans a command whose payload is validated: all effects are rows before the first of them is called. */
+/** Plans a command with a valid payload. All effects are rows before the first one is called. */
 export function planCommand(
   catalog: Catalog,
   task: CompiledTask,
@@ -215,13 +215,13 @@ export function planCommand(
   return accept({ plan, changes, effects: rows })
 }
 
-/** Another run: steps whose effect is known to have failed get a new one; the others keep theirs, done or not. */
+/** Plans another run: steps with a failed effect get a new one, the others keep theirs. */
 export function replanCommand(
   catalog: Catalog,
   { command, effects }: CommandWithEffects,
   newId: () => string,
 ): Decision<readonly Change[]> {
-  if (!command.plan) return refuse('commands.plan.invalid', 'there is no plan to run again')
+  if (!command.plan) return refuse('commands.plan.invalid', 'There is no plan to run again.')
   const failed = new Map(
     effects.filter(({ status }) => status === 'failed').map((effect) => [effect.domain_effect_id, effect]),
   )
@@ -279,7 +279,7 @@ export type NextEffect =
   | { readonly t: 'in_doubt'; readonly effect: StoredEffect }
   | { readonly t: 'failed'; readonly effect: StoredEffect }
   | { readonly t: 'finished'; readonly results: readonly unknown[] }
-  /** Steps of the plan that have no effect on record, or none that can ever be reached: never an end. */
+  /** Steps without a recorded or reachable effect. The command must not end. */
   | { readonly t: 'torn'; readonly steps: readonly string[] }
 
 /** The effects of the plan in the order of its steps. */
@@ -299,7 +299,7 @@ export function nextEffect({ command, effects }: CommandWithEffects, now: Date):
   return steps.length > 0 ? { t: 'torn', steps } : { t: 'finished', results: planned.map(({ result }) => result) }
 }
 
-/** The steps whose effect has not succeeded, or is not there at all. */
+/** The steps whose effect is missing or has not succeeded. */
 function unsettledSteps(plan: ExecutionPlan, effects: readonly StoredEffect[]): readonly string[] {
   const done = new Set(effects.filter(({ status }) => status === 'succeeded').map((effect) => effect.domain_effect_id))
   const withEffect = plan.steps.filter(({ metadata }) => metadata['domain_effect_id'] !== undefined)
@@ -314,7 +314,7 @@ export function judgeOpen(effect: StoredEffect, now: Date): Exclude<NextEffect, 
   return effect.run_after > now ? { t: 'wait', effect, until: effect.run_after } : { t: 'retry', effect }
 }
 
-/** One that is under way goes before one that is not; otherwise the first whose predecessors have succeeded. */
+/** Executing effects come first, then those whose predecessors have succeeded. */
 function orderOf(plan: ExecutionPlan | null, planned: readonly StoredEffect[]): readonly StoredEffect[] {
   const done = new Set(planned.filter(({ status }) => status === 'succeeded').map((effect) => effect.domain_effect_id))
   const idOfStep = new Map((plan?.steps ?? []).map((step) => [step.step_id, step.metadata['domain_effect_id']]))

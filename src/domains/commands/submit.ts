@@ -1,6 +1,6 @@
-/** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
+/** Submits a command: one statement writes the command and its audit event, and the answer waits for the commit. */
 import { hash } from 'node:crypto'
-import type { Actor } from '#kernel/actor'
+import { type Actor, eventBy } from '#kernel/actor'
 import { canonicalJson } from '#kernel/canonical-json'
 import { decideIdempotencyKey, decideKeyOwner, type KeyContract } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
@@ -34,15 +34,15 @@ export type SubmitCommand = {
   readonly runAs?: 'user' | 'service' | 'agent'
   readonly appId?: string
   readonly metadata?: JsonObject
-  /** A process that is woken in the transaction that ends the command or makes it wait for people. */
+  /** A process that is woken by the write that ends the command or makes it wait for people. */
   readonly follower?: Process | undefined
-  /** Written in the transaction that opens the command, and only when it is new; a refusal leaves neither. */
+  /** Runs in the transaction that inserts the command, only if it is new. A refusal rolls back both. */
   readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
 }
 
 export type SubmittedCommand = { readonly command: StoredCommand; readonly isNew: boolean }
 
-/** The driver comes by itself if the inline run of a process that died is not finished by then. */
+/** When the driver takes over an inline run whose process has died. */
 const INLINE_GRACE_MS = 5_000
 const reservedModes = ['immediate', 'checkpoint_then_stop']
 
@@ -56,7 +56,7 @@ export async function submitCommand(
   const { task } = checked.value
   const at = deps.now()
   const mayInline = task.spec.sync_allowed && !task.spec.async_required && !input.dependsOn?.length
-  // A command that waits for others is woken by their ends, through the runtime.
+  // A command with dependencies is woken by their ends, through the runtime.
   const turn = mayInline || input.dependsOn?.length ? undefined : deps.turns?.offer(task.queue)
   const row = {
     ...rowOf(deps, by, input, checked.value, at),
@@ -75,9 +75,7 @@ export async function submitCommand(
       target_type: 'command',
       target_id: row.command_id,
     },
-    actor: by.id,
-    actorKind: by.kind,
-    traceId: by.traceId,
+    ...eventBy(by),
     at,
   }
   const opening =
@@ -89,19 +87,15 @@ export async function submitCommand(
     throw error
   })
   if (!opened.ok || !opened.value.inserted) turn?.release()
-  if (!opened.ok)
-    return opened.code === 'key_reused'
-      ? rejectRequest(
-          deps,
-          by,
-          input,
-          explainReused(opened, madeBy(task.key, input.idempotencyKey), by.principal !== undefined),
-        )
-      : opened
+  if (!opened.ok) {
+    if (opened.code !== 'key_reused') return opened
+    const template = templateOf(task.key, input.idempotencyKey)
+    return rejectRequest(deps, by, input, explainReused(opened, template, by.principal !== undefined))
+  }
   await failpoint('commands.submitted')
   const { inserted, row: stored } = opened.value
   if (!inserted) return accept({ command: stored, isNew: false })
-  // It is committed: what breaks from here on must not make it look refused. The driver meets the same, and records it.
+  // The command is committed: an error from here on must not look like a refusal. The driver meets the same error and records it.
   const short = mayInline ? runInline(deps, stored) : failMalformed(deps, task, stored)
   const done = await short.catch(() => undefined)
   if (done) {
@@ -113,7 +107,7 @@ export async function submitCommand(
   return accept({ command: stored, isNew: true })
 }
 
-/** What a request writes about itself, before anything is decided. */
+/** The row of a request before anything is decided. */
 export function rowOf(
   { newId }: Pick<CommandDeps, 'newId'>,
   by: Actor,
@@ -172,7 +166,7 @@ export function checkRequest({ catalog }: Pick<CommandDeps, 'catalog'>, input: S
   const secrets = checkSecrets(input.payload, task.type.fields)
   if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
   const key = decideKey(task, input)
-  if (!key.ok) return explainLong(key, madeBy(task.key, input.idempotencyKey))
+  if (!key.ok) return explainLong(key, templateOf(task.key, input.idempotencyKey))
   if (key.value !== undefined) {
     const owned = decideKeyOwner(key.value, input.ingress)
     if (!owned.ok) return { ...owned, path: 'idempotency_key' }
@@ -182,7 +176,7 @@ export function checkRequest({ catalog }: Pick<CommandDeps, 'catalog'>, input: S
   return accept({ task, key: key.value, mode: mode.value })
 }
 
-/** What makes no sense gets no key that the contract would make of it: it would stand in the way of the request as it was meant. */
+/** A malformed payload gets no generated key: the key would block the corrected request. */
 function decideKey(task: CompiledTask, { idempotencyKey, payload }: SubmitCommand): Decision<string | undefined> {
   const key = decideIdempotencyKey(task.key, idempotencyKey, payload)
   if (!key.ok || key.value === undefined || idempotencyKey !== undefined) return key
@@ -196,7 +190,7 @@ export function decideCancellationMode(asked: string | undefined): Decision<Canc
   const more = { path: 'cancellation_mode', facts: { allowed: cancellationModes } }
   if (reservedModes.includes(asked))
     return refuse('mode_reserved', `The mode ${asked} is reserved and not supported.`, more)
-  return refuse('api.field.value', `${quote(asked)} is not a way to cancel.`, more)
+  return refuse('api.field.value', `${quote(asked)} is not a cancellation mode.`, more)
 }
 
 function contextOf(by: Actor, input: SubmitCommand): CommandContext {
@@ -208,7 +202,7 @@ function contextOf(by: Actor, input: SubmitCommand): CommandContext {
     run_as: input.runAs ?? (principal ? 'user' : 'service'),
     trace_id: by.traceId,
     request_id: input.requestId,
-    // The rights of the caller at submit: what rules decide on. An agent has those of its requester, and none of its own.
+    // Rules decide on the rights of the caller at submit. An agent has the rights of its requester and none of its own.
     metadata: {
       ...input.metadata,
       role: principal?.role ?? (input.runAs === 'agent' ? 'none' : 'system'),
@@ -228,7 +222,7 @@ function fingerprintOf(taskName: string, { payload, dependsOn, cancellationMode 
   return hash('sha256', canonicalJson([taskName, payload, terms]))
 }
 
-/** No command, but a record: who asked for what, and why it was turned away. Never the payload. */
+/** Records a rejected request without its payload: who asked for what, and why it was refused. */
 export async function rejectRequest(
   deps: CommandDeps,
   by: Actor,
@@ -247,22 +241,20 @@ export async function rejectRequest(
     eventId: deps.newId(),
     type: 'command_rejected' as const,
     payload,
-    actor: by.id,
-    actorKind: by.kind,
-    traceId: by.traceId,
+    ...eventBy(by),
     at: deps.now(),
   }
   await appendEvents(deps.db, commandLog, [{ ...event, links: { workspace_id: input.workspaceId } }])
   return refusal
 }
 
-/** The command is committed: a wake that fails now must not make it look refused. The reconciler wakes what is overdue. */
+/** The command is committed, so a failed wake must not look like a refusal. The reconciler wakes overdue commands. */
 async function wakeQuietly(deps: Pick<CommandDeps, 'wake'>, commandId: string, queue: string): Promise<void> {
   await deps.wake(processOf(commandId), { queue }).catch(() => {})
   await failpoint('commands.woken')
 }
 
-/** A malformed payload fails in the answer to the request itself, with the same row and event as the driver would write. */
+/** Fails a malformed payload in the request itself, with the same row and event that the driver would write. */
 async function failMalformed(
   deps: CommandDeps,
   task: CompiledTask,
@@ -278,7 +270,7 @@ async function failMalformed(
   return written.ok ? written.value.command : undefined
 }
 
-/** A new command depends on commands that exist, so it cannot close a cycle. */
+/** A new command depends only on existing commands, so it cannot close a cycle. */
 async function insertWithMore(
   deps: Pick<CommandDeps, 'db'>,
   row: Readonly<Record<string, unknown>> & { readonly command_id: string; readonly workspace_id: string },
@@ -305,14 +297,14 @@ async function insertWithMore(
   })
 }
 
-const OWN_KEY = 'Send an idempotency_key of your own if this is a request of its own.'
+const OWN_KEY = 'Send your own idempotency_key if this is a different request.'
 
-/** The template behind a key that nobody sent. */
-export function madeBy(contract: KeyContract, sent: string | undefined): string | undefined {
+/** The key template of the contract, if the caller sent no key. */
+export function templateOf(contract: KeyContract, sent: string | undefined): string | undefined {
   return sent === undefined ? contract.template?.text : undefined
 }
 
-/** The id of the first command is shown to a person of its workspace, who may read it anyway; an outside system is shown nothing of it. */
+/** Shows the id of the first command to a person of its workspace, who may read it anyway, but not to an external system. */
 export function explainReused(refusal: Refusal, template: string | undefined, mayRead: boolean): Refusal {
   const { facts, ...bare } = refusal
   const first = facts?.['first']
@@ -320,11 +312,11 @@ export function explainReused(refusal: Refusal, template: string | undefined, ma
   const commandId = encodeId('command', first)
   const shown = { ...bare, facts: { command_id: commandId } }
   if (template === undefined) return shown
-  const reason = `${commandId} has the same key, which its contract makes: ${template}; the rest of the request differs`
+  const reason = `${commandId} has the same key, which its contract makes from ${template}. The rest of the request differs.`
   return { ...shown, reason, hint: OWN_KEY }
 }
 
 export function explainLong(refusal: Refusal, template: string | undefined): Refusal {
   if (refusal.code !== 'key_too_long' || template === undefined) return refusal
-  return { ...refusal, reason: `${refusal.reason} The contract makes the key: ${template}.`, hint: OWN_KEY }
+  return { ...refusal, reason: `${refusal.reason} The contract makes the key from ${template}.`, hint: OWN_KEY }
 }

@@ -57,7 +57,7 @@ describe('a call whose process was killed', () => {
     )
     const [row] = await gate.invocations()
     assert.deepEqual([row?.status, row?.error_class, row?.latency_ms], ['failed', 'timeout', null])
-    assert.match(row?.error ?? '', /the process that made the call was gone/)
+    assert.match(row?.error ?? '', /the process that made the call ended/)
     assert.ok(row?.completed_at)
     const told = await events()
     assert.deepEqual(

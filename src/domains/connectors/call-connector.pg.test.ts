@@ -4,8 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import type { JsonValue } from '#kernel/json-value'
 import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
-import { type ConnectorCall, ConnectorFailure, type ConnectorResult, succeeded } from './connector.ts'
-import { defineConnector } from './define-connector.ts'
+import { type ConnectorCall, ConnectorFailure, type ConnectorResult, defineConnector, succeeded } from './connector.ts'
 
 type Behave = (call: ConnectorCall) => Promise<ConnectorResult>
 

@@ -1,18 +1,18 @@
-/** The written form of a connector: strict, without code, and read into the same object as `defineConnector` makes. Pure. */
+/** The declaration of a connector as data, such as YAML: strict, without code, parsed into the same object as `defineConnector` returns. Pure. */
 import { z } from 'zod'
 import { dataClasses } from '#kernel/data-class'
 import { errorClasses } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import { riskLevels } from '#kernel/policy/policy'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { authModes, type ConnectorDefinition, type defineConnector, sideEffectClasses } from './define-connector.ts'
+import { authModes, type ConnectorDefinition, type ConnectorInput, sideEffectClasses } from './connector.ts'
 import { filesConnector } from './files/files-connector.ts'
 import { httpConnector, httpMethods } from './http/http-connector.ts'
 import { postgresConnector } from './postgres/postgres-connector.ts'
 
 const name = z.string().min(1)
 const names = z.array(name)
-// Whatever the YAML reader lets through is JSON.
+// The YAML reader accepts only JSON values.
 const object = z.record(z.string(), z.unknown()).transform((value) => value as JsonObject)
 const followup = { operation: name, input: object }
 
@@ -82,7 +82,7 @@ export const connectorForm = z.strictObject({
 })
 
 export type ConnectorForm = z.infer<typeof connectorForm>['connector']
-/** Makes the connector of a type from its written form; throws `TypeError` with a plain sentence where it cannot. */
+/** Makes a connector of one type from its form. Throws `TypeError` with a sentence for people. */
 export type ConnectorType = (form: ConnectorForm) => ConnectorDefinition
 
 const httpSettings = z.strictObject({
@@ -109,7 +109,7 @@ const shippedConnectorTypes: Readonly<Record<string, ConnectorType>> = {
     const { secret_ref = null, ...auth } = form.auth
     const reach = given({ hosts, ports, allow_http, private_networks })
     const operations = operationsOf(form).map(({ request, ...operation }) => {
-      if (!request) throw new TypeError(`the operation ${operation.name} says no request`)
+      if (!request) throw new TypeError(`The operation ${operation.name} has no request.`)
       return { ...operation, ...given(request) }
     })
     return httpConnector({
@@ -122,7 +122,8 @@ const shippedConnectorTypes: Readonly<Record<string, ConnectorType>> = {
   },
   files: (form) => filesConnector({ ...commonOf(form), ...given(filesSettings.parse(form.settings)) }),
   postgres(form) {
-    if (form.auth.secret_ref === undefined) throw new TypeError('auth.secret_ref says where the connection string is')
+    if (form.auth.secret_ref === undefined)
+      throw new TypeError('The field auth.secret_ref is missing: it locates the connection string.')
     return postgresConnector({
       ...commonOf(form),
       ...given(postgresSettings.parse(form.settings)),
@@ -139,19 +140,19 @@ export function connectorOfForm(
     refuse('connectors.declaration.invalid', reason, { path: `connector.${path}` })
   const type = Object.hasOwn(types, form.type) ? types[form.type] : undefined
   if (!type)
-    return no(`there is no connector type ${quote(form.type)}; there are ${Object.keys(types).join(', ')}`, 'type')
+    return no(`There is no connector type ${quote(form.type)}. The types are ${Object.keys(types).join(', ')}.`, 'type')
   try {
     const definition = type(form)
     const [can, says] = [definition.operations.map((each) => each.name), form.capabilities].map((list) =>
       list.toSorted().join(', '),
     )
-    return can === says ? accept(definition) : no(`it can do (${can}) and declares (${says})`, 'capabilities')
+    return can === says ? accept(definition) : no(`It supports (${can}) but declares (${says}).`, 'capabilities')
   } catch (error) {
     if (error instanceof z.ZodError) {
       const [issue] = error.issues
-      return no(`settings.${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'does not fit'}`, 'settings')
+      return no(`settings.${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'not valid'}`, 'settings')
     }
-    return no(error instanceof Error ? error.message : 'it cannot be made', 'operations')
+    return no(error instanceof Error ? error.message : 'The connector cannot be made.', 'operations')
   }
 }
 
@@ -178,18 +179,16 @@ function commonOf(form: ConnectorForm) {
   return { name: form.name, description, ...rest }
 }
 
-type OperationInput = Parameters<typeof defineConnector>[0]['operations'][number]
-
-function operationsOf(
-  form: ConnectorForm,
-): (OperationInput & { request?: NonNullable<ConnectorForm['operations']>[string]['request'] })[] {
+function operationsOf(form: ConnectorForm): (ConnectorInput['operations'][number] & {
+  request?: NonNullable<ConnectorForm['operations']>[string]['request']
+})[] {
   return Object.entries(form.operations ?? {}).map(
     ([operation, { input_schema, output_schema, request, ...contract }]) => ({
       ...given(contract),
       description: contract.description,
       side_effect_class: contract.side_effect_class,
       name: operation,
-      // A written input takes what it names and nothing else, like one in code.
+      // Like an input in code, it accepts only the fields that it names.
       input: z.fromJSONSchema({ additionalProperties: false, ...input_schema }),
       output: z.fromJSONSchema(output_schema),
       ...(request ? { request } : {}),
@@ -201,7 +200,7 @@ type Given<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] } &
   [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>
 }
 
-/** Without the fields that nobody gave: they would hide a default. */
+/** Drops the fields that are undefined, which would override a default. */
 function given<T extends object>(value: T): Given<T> {
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)) as Given<T>
 }

@@ -1,6 +1,11 @@
-/** The port: what every connector offers, what it is given for a call, and what it gives back. */
-import type { ErrorClass } from '#kernel/error-classes'
+/** A connector: its declaration, which is known before any call, and the port that every connector implements. */
+import type { z } from 'zod'
+import type { Clock } from '#kernel/clock'
+import type { DataClass } from '#kernel/data-class'
+import { type ErrorClass, retryableErrorClasses } from '#kernel/error-classes'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
+import type { RiskLevel } from '#kernel/policy/policy'
+import type { Decision } from '#kernel/refusal'
 
 /** Whether a failed call may have changed something all the same. */
 export type Happened = 'no' | 'unknown'
@@ -10,24 +15,24 @@ export type CallContext = {
   readonly domain_effect_id: string
   readonly trace_id: string
   readonly attempt: number
-  /** The same for every attempt at one deed; must reach a provider that dedupes by it. */
+  /** The same for every attempt at one effect. It must reach a provider that deduplicates by it. */
   readonly idempotency_key: string | null
-  /** Aborted when the time is up or nobody waits for the answer any more. */
+  /** Aborted at the time limit, or when the caller no longer waits for the answer. */
   readonly signal: AbortSignal
   readonly timeout_ms: number
   readonly output_max_bytes: number
-  /** Resolves a reference of the declaration now. The value is removed from whatever the call gives back. */
+  /** Returns the value of a declared reference. The value is removed from everything that the call returns. */
   readonly secret: (reference: string) => Promise<string>
-  /** The same removal for what was made from a secret: a signature, a token, the password inside an address. */
+  /** Removes a text made from a secret in the same way: a signature, a token, the password inside a URL. */
   readonly conceal: (derived: string) => void
   /**
-   * For providers that describe themselves: rejects unless this is what a person approved for the operation, and notes what is new.
-   * To be asked before the deed, with what the provider says now; null where it does not know the operation any more.
+   * For providers that describe themselves. Call it before the operation with the current description, or with null if the provider no
+   * longer has the operation. It records a new description, and rejects unless a person approved it.
    */
   readonly confirmDefinition: (said: JsonObject | null) => Promise<void>
 }
 
-/** What looking at a provider is given: no operation is called by it. */
+/** What `look` gets: it calls no operation. */
 export type LookContext = Pick<CallContext, 'signal' | 'timeout_ms' | 'output_max_bytes' | 'secret' | 'conceal'>
 type SeenDefinition = { readonly operation: string; readonly definition: JsonObject }
 
@@ -39,9 +44,14 @@ export type ConnectorCall = {
   readonly command_id: string
 }
 
+type GivenByGate = 'secret' | 'conceal' | 'confirmDefinition' | 'timeout_ms' | 'output_max_bytes'
+
+/** A call as the caller requests it; the gate adds the rest of the context. */
+export type ConnectorRequest = Omit<ConnectorCall, 'context'> & { readonly context: Omit<CallContext, GivenByGate> }
+
 export type ConnectorError = {
   readonly error_class: ErrorClass
-  /** For people; says what happened in the words of Concord, never in those of the provider alone. */
+  /** For people, in Concord's own words; never only the words of the provider. */
   readonly message: string
   readonly happened: Happened
   /** The provider asked to wait this long. */
@@ -55,26 +65,25 @@ export type ConnectorResult = {
   readonly metadata?: JsonObject
 }
 
-/** What a connector is given to look at the other side without calling an operation. */
 export type RefreshContext = Pick<CallContext, 'signal' | 'secret' | 'conceal'>
 
 export interface Connector {
   readonly name: string
   readonly connector_type: string
   capabilities(): readonly string[]
-  /** May throw `ConnectorFailure`; whatever else it throws is `internal_error` with an unknown outcome. */
+  /** May throw `ConnectorFailure`. Any other error is `internal_error` with an unknown outcome. */
   call(request: ConnectorCall): Promise<ConnectorResult>
   /**
-   * Reads anew what the other side says about itself, such as the tools of an MCP server, and changes nothing there. What it returns
-   * is put on record by `sync_connector_metadata`; whatever it throws is recorded as its failure.
+   * Reads what the provider says about itself, such as the tools of an MCP server, and changes nothing there.
+   * `sync_connector_metadata` records what it returns, or its error.
    */
   refresh?(context: RefreshContext): Promise<JsonObject>
-  /** For providers that describe themselves: what they say now about the operations that are declared. */
+  /** For providers that describe themselves: returns the current descriptions of the declared operations. */
   look?(context: LookContext): Promise<readonly SeenDefinition[]>
   close?(): Promise<void>
 }
 
-/** How a call ended badly; for connectors that would rather throw than return. */
+/** A failed call, for connectors that throw instead of returning the error. */
 export class ConnectorFailure extends Error {
   readonly errorClass: ErrorClass
   readonly happened: Happened
@@ -87,6 +96,12 @@ export class ConnectorFailure extends Error {
     this.happened = happened
     this.retryAfterMs = retryAfterMs
   }
+
+  toResult(): ConnectorResult {
+    const { errorClass: error_class, message, happened, retryAfterMs } = this
+    const wait = retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }
+    return failed({ error_class, message, happened, ...wait })
+  }
 }
 
 export function succeeded(output: JsonValue, metadata?: JsonObject): ConnectorResult {
@@ -98,22 +113,173 @@ export function failed(error: ConnectorError): ConnectorResult {
 }
 
 export function unsupported(capability: string): ConnectorResult {
-  return failed({
-    error_class: 'validation_error',
-    message: `Unsupported capability: ${capability}`,
-    happened: 'no',
+  return new ConnectorFailure('validation_error', `Unsupported capability: ${capability}`, 'no').toResult()
+}
+
+export type ConnectorTools = {
+  readonly now: Clock
+  /** Resolves after the time, or at once when the signal is aborted. */
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+/** What can be known about the outcome of an operation; see the README. */
+export const sideEffectClasses = ['none', 'keyed', 'queryable', 'opaque'] as const
+type SideEffectClass = (typeof sideEffectClasses)[number]
+
+export const authModes = [
+  'none',
+  'api_key',
+  'bearer',
+  'basic',
+  'oauth_client_credentials',
+  'hmac',
+  'connection_string',
+] as const
+export type AuthMode = (typeof authModes)[number]
+
+export type ConnectorAuth = {
+  readonly mode: AuthMode
+  /** The location of the secret, such as `vault://billing/key`; null only with the mode `none`. */
+  readonly secret_ref: string | null
+  readonly scopes: readonly string[]
+}
+
+/** Null means no limit. Both limits hold over all processes together. */
+export type RateLimits = { readonly requests_per_minute: number | null; readonly concurrent: number | null }
+
+/** Opens the circuit for `open_ms` after so many consecutive failures of the provider. */
+export type BreakerTerms = { readonly failures: number; readonly open_ms: number }
+
+/**
+ * Another operation of the same connector, and its input. A text may contain `{input.field}`, `{output.field}` and `{key}`;
+ * a text that is a single placeholder becomes the value itself.
+ */
+export type Followup = { readonly operation: string; readonly input: JsonObject }
+
+export type ReadBack = Followup & {
+  /** The field of its output that is present (not null, false or an empty list) if the effect happened. */
+  readonly found: string
+  /** The field that holds the result of the effect; without it, the whole output is the result. */
+  readonly result?: string | undefined
+}
+
+export type ConnectorOperationContract = {
+  readonly name: string
+  readonly description: string
+  readonly input: z.ZodType
+  readonly output: z.ZodType
+  readonly side_effect_class: SideEffectClass
+  readonly risk_level: RiskLevel
+  readonly idempotency: { readonly required: boolean; readonly key_template: string | null }
+  readonly approval_required: boolean
+  readonly compensation: Followup | null
+  readonly read_back: ReadBack | null
+  /** The permissions that the credential needs; each is a scope of the connector. */
+  readonly scopes: readonly string[]
+  /** Data classes of input fields by path; an unnamed field is `internal`. */
+  readonly input_classes: Readonly<Record<string, DataClass>>
+  readonly output_classes: Readonly<Record<string, DataClass>>
+  readonly timeout_ms: number
+  readonly output_max_bytes: number
+  readonly retryable: readonly ErrorClass[]
+  readonly attempts_max: number
+  readonly backoff_seconds: readonly number[] | null
+}
+
+type PinnedTerms = {
+  /** Returns the contract of an operation with the texts and schemas of its approved definition. */
+  contractOf(operation: ConnectorOperationContract, approved: JsonObject): Decision<ConnectorOperationContract>
+}
+
+export type ConnectorDefinition = {
+  readonly kind: 'connector'
+  readonly connector_id: string
+  readonly connector_type: string
+  /** The name in effects: `connector.<name>.<operation>`. */
+  readonly name: string
+  readonly description: string
+  readonly auth: ConnectorAuth
+  readonly read_scopes: readonly string[]
+  readonly write_scopes: readonly string[]
+  readonly rate_limits: RateLimits
+  readonly breaker: BreakerTerms
+  readonly risk_level: RiskLevel
+  /** The strictest class of data that may pass through it. */
+  readonly data_class_max: DataClass
+  readonly operations: readonly ConnectorOperationContract[]
+  /** References beside `auth.secret_ref` that its calls may resolve; every other reference is refused. */
+  readonly secret_refs: readonly string[]
+  /** Settings that people see; a secret among them is refused. */
+  readonly settings: JsonObject
+  /** For providers that describe themselves: only approved definitions are called. Null: the declaration is the contract. */
+  readonly pinned: PinnedTerms | null
+  /** The mistakes that the connector type finds in its own settings. */
+  readonly flaws: readonly string[]
+  /** Creates the connector once, at start-up. It must not call the provider yet. */
+  readonly open: (tools: ConnectorTools) => Connector
+}
+
+type OperationInput = Pick<
+  ConnectorOperationContract,
+  'name' | 'description' | 'input' | 'output' | 'side_effect_class'
+> &
+  Partial<ConnectorOperationContract>
+
+export type ConnectorInput = Pick<ConnectorDefinition, 'connector_type' | 'name' | 'description' | 'open'> &
+  Partial<Omit<ConnectorDefinition, 'kind' | 'operations' | 'auth' | 'rate_limits'>> & {
+    readonly operations: readonly OperationInput[]
+    readonly auth?: Partial<ConnectorAuth>
+    readonly rate_limits?: Partial<RateLimits>
+  }
+
+/** The fields of a declaration that the shipped connectors take unchanged. */
+export type DeclaredInput = Partial<
+  Pick<
+    ConnectorInput,
+    'name' | 'description' | 'connector_id' | 'rate_limits' | 'breaker' | 'risk_level' | 'data_class_max'
+  >
+>
+
+const TIMEOUT_MS = 30_000
+const OUTPUT_BYTES = 1_048_576
+const ATTEMPTS = 3
+
+function operation(input: OperationInput): ConnectorOperationContract {
+  return Object.freeze({
+    risk_level: 'low' as const,
+    idempotency: { required: input.side_effect_class === 'keyed', key_template: null },
+    approval_required: false,
+    compensation: null,
+    read_back: null,
+    scopes: [],
+    input_classes: {},
+    output_classes: {},
+    timeout_ms: TIMEOUT_MS,
+    output_max_bytes: OUTPUT_BYTES,
+    retryable: retryableErrorClasses,
+    attempts_max: ATTEMPTS,
+    backoff_seconds: null,
+    ...input,
   })
 }
 
-/** The result of whatever a connector threw. */
-export function resultOfThrown(error: unknown): ConnectorResult {
-  if (error instanceof ConnectorFailure)
-    return failed({
-      error_class: error.errorClass,
-      message: error.message,
-      happened: error.happened,
-      ...(error.retryAfterMs === undefined ? {} : { retry_after_ms: error.retryAfterMs }),
-    })
-  const message = error instanceof Error ? error.message : 'the connector threw something that is no error'
-  return failed({ error_class: 'internal_error', message, happened: 'unknown' })
+/** Fills in the defaults. `openConnectors` checks the declaration. */
+export function defineConnector(input: ConnectorInput): ConnectorDefinition {
+  return Object.freeze({
+    connector_id: input.name,
+    risk_level: 'low' as const,
+    read_scopes: [],
+    write_scopes: [],
+    breaker: { failures: 5, open_ms: 30_000 },
+    data_class_max: 'confidential' as const,
+    secret_refs: [],
+    settings: {},
+    pinned: null,
+    flaws: [],
+    ...input,
+    kind: 'connector' as const,
+    auth: { mode: 'none' as const, secret_ref: null, scopes: [], ...input.auth },
+    rate_limits: { requests_per_minute: null, concurrent: null, ...input.rate_limits },
+    operations: input.operations.map(operation),
+  })
 }

@@ -1,13 +1,13 @@
-/** The shapes that cross the edge of this room: what people and machines see of connectors and their calls. No reference to a secret among them. */
+/** The shapes of this room at the edge: connectors, their operations as tools, their calls and their definitions. None shows a reference to a secret. */
 import { z } from 'zod'
-import { dataClasses } from '#kernel/data-class'
 import { idView, timeView } from '#contract'
+import { dataClasses } from '#kernel/data-class'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { riskLevels } from '#kernel/policy/policy'
-import { authModes, type ConnectorDefinition, sideEffectClasses } from './define-connector.ts'
+import { authModes, type ConnectorDefinition, type ConnectorOperationContract, sideEffectClasses } from './connector.ts'
+import { diffDefinitions, type StoredDefinition } from './definitions.ts'
 import type { StoredInvocation } from './invocation.ts'
-import { toolView, toolsOf } from './tool.ts'
 
 export const connectorView = z
   .object({
@@ -26,6 +26,24 @@ export const connectorView = z
   })
   .meta({ id: 'Connector', description: 'A door to a system outside.' })
 
+const toolExecutionModes = ['sync', 'async', 'approval_gated_async'] as const
+const schema = z.record(z.string(), z.unknown())
+
+const toolView = z
+  .object({
+    name: z.string().meta({ example: 'book_hotel' }),
+    description: z.string(),
+    input_schema: schema,
+    output_schema: schema,
+    execution_mode: z.enum(toolExecutionModes),
+    risk_level: z.enum(riskLevels),
+    requires_approval: z.boolean(),
+    connector: z.string().meta({ example: 'hotel_booking' }),
+    function_name: z
+      .string()
+      .meta({ example: 'connector.hotel_booking.book_hotel', description: 'The effect it becomes.' }),
+  })
+  .meta({ id: 'Tool', description: 'A governed capability: checked, decided by policy, recorded.' })
 export const connectorDetailView = connectorView
   .extend({
     settings: z.record(z.string(), z.unknown()),
@@ -87,32 +105,44 @@ export function toConnectorView(definition: ConnectorDefinition, isOpen: boolean
   }
 }
 
+/** Every operation of a connector is a tool, described for people, agents and registries. */
+export function toolsOf(definition: ConnectorDefinition): readonly z.infer<typeof toolView>[] {
+  return definition.operations.map((operation) => toolOf(definition.name, operation))
+}
+
+function toolOf(connector: string, operation: ConnectorOperationContract): z.infer<typeof toolView> {
+  return {
+    name: operation.name,
+    description: operation.description,
+    input_schema: z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' }),
+    output_schema: z.toJSONSchema(operation.output, { unrepresentable: 'any' }),
+    // A provider may take any time to answer: no call is made inside a request.
+    execution_mode: operation.approval_required ? 'approval_gated_async' : 'async',
+    risk_level: operation.risk_level,
+    requires_approval: operation.approval_required,
+    connector,
+    function_name: `connector.${connector}.${operation.name}`,
+  }
+}
+
 export function toConnectorDetailView(
   definition: ConnectorDefinition,
   isOpen: boolean,
 ): z.infer<typeof connectorDetailView> {
-  const tools = toolsOf(definition)
   return {
     ...toConnectorView(definition, isOpen),
     settings: { ...definition.settings },
-    operations: definition.operations.flatMap((operation, at) => {
-      const tool = tools[at]
-      return tool === undefined
-        ? []
-        : [
-            {
-              ...tool,
-              side_effect_class: operation.side_effect_class,
-              idempotency_required: operation.idempotency.required,
-              idempotency_key_template: operation.idempotency.key_template,
-              compensation: operation.compensation?.operation ?? null,
-              read_back: operation.read_back?.operation ?? null,
-              scopes: [...operation.scopes],
-              data_classes: { ...operation.input_classes },
-              timeout_ms: operation.timeout_ms,
-            },
-          ]
-    }),
+    operations: definition.operations.map((operation) => ({
+      ...toolOf(definition.name, operation),
+      side_effect_class: operation.side_effect_class,
+      idempotency_required: operation.idempotency.required,
+      idempotency_key_template: operation.idempotency.key_template,
+      compensation: operation.compensation?.operation ?? null,
+      read_back: operation.read_back?.operation ?? null,
+      scopes: [...operation.scopes],
+      data_classes: { ...operation.input_classes },
+      timeout_ms: operation.timeout_ms,
+    })),
   }
 }
 
@@ -134,5 +164,37 @@ export function toInvocationView(row: StoredInvocation): z.infer<typeof invocati
     request_payload: { ...row.request_payload },
     created_at: formatInstant(created_at),
     completed_at: completed_at === null ? null : formatInstant(completed_at),
+  }
+}
+
+const text = z.string().nullable()
+
+export const definitionView = z
+  .object({
+    operation: z.string().meta({ example: 'search' }),
+    status: z.enum(['approved', 'quarantined']).meta({ description: 'Quarantined: calls are refused.' }),
+    seen_hash: z.string().meta({ example: 'sha256:9f86…', description: 'What an approval names.' }),
+    seen_definition: z.record(z.string(), z.unknown()),
+    seen_at: z.string().meta({ format: 'date-time' }),
+    approved_hash: text,
+    approved_by: text,
+    approved_at: text,
+    changes: z
+      .array(z.object({ path: z.string(), was: text, is: text }))
+      .meta({ description: 'From what was approved to what was seen; all of it where nothing was approved.' }),
+  })
+  .meta({ id: 'ConnectorOperationDefinition', description: 'What a provider says about one of its operations.' })
+
+export function toDefinitionView(row: StoredDefinition): z.infer<typeof definitionView> {
+  return {
+    operation: row.operation,
+    status: row.seen_hash === row.approved_hash ? 'approved' : 'quarantined',
+    seen_hash: row.seen_hash,
+    seen_definition: { ...row.seen_definition },
+    seen_at: formatInstant(row.seen_at),
+    approved_hash: row.approved_hash,
+    approved_by: row.approved_by === null ? null : encodeId('user', row.approved_by),
+    approved_at: row.approved_at === null ? null : formatInstant(row.approved_at),
+    changes: diffDefinitions(row.approved_definition, row.seen_definition).map((change) => ({ ...change })),
   }
 }

@@ -1,13 +1,18 @@
-/** What this room needs from outside. */
-import type { Clock, NewId } from '#kernel/clock'
+/** What this room needs from outside, and a connector as a process holds it. */
+import type { NewId } from '#kernel/clock'
 import type { Db } from '#store'
+import type { Breaker } from './breaker.ts'
+import type { Connector, ConnectorDefinition, ConnectorTools } from './connector.ts'
 import type { Secrets } from './secrets.ts'
 
-export type ConnectorDeps = {
+export type ConnectorDeps = ConnectorTools & {
   readonly db: Db
-  readonly now: Clock
   readonly newId: NewId
-  /** Settles after the time, or at once when the signal is aborted. */
-  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
   readonly secrets: Secrets
+}
+
+export type OpenedConnector = {
+  readonly definition: ConnectorDefinition
+  readonly connector: Connector
+  readonly breaker: Breaker
 }

@@ -1,20 +1,30 @@
-/** A call as the database has it, and how it is completed. */
-import type { JsonObject } from '#kernel/json-value'
+/** The row of a call: begun before the call under the limits of its connector, completed after it, and settled by a sweep if its process died. */
+import { createHash } from 'node:crypto'
+import { redactPayload } from '#kernel/data-class'
+import { KernelFault } from '#kernel/errors'
+import { isJsonObject, type JsonObject, type JsonValue, utf8Size } from '#kernel/json-value'
 import { connectorInvocationMachine, type ConnectorInvocationState } from '#kernel/machines/connector-invocation'
 import { type Db, defineTable, isLostRace, scoped, statement } from '#store'
 import type { RowOf } from '#store/rows'
 import { TIMEOUT_MAX_MS } from './check-connector.ts'
-import type { ConnectorError } from './connector.ts'
-import type { ConnectorDefinition, ConnectorOperationContract } from './define-connector.ts'
+import {
+  type ConnectorDefinition,
+  type ConnectorError,
+  ConnectorFailure,
+  type ConnectorOperationContract,
+  type ConnectorRequest,
+  type ConnectorResult,
+  failed,
+} from './connector.ts'
 import type { ConnectorDeps } from './deps.ts'
 import { connectorLog } from './events.ts'
 
 export type StoredInvocation = RowOf<'concord.connector_invocations', { readonly request_payload: JsonObject }>
 
-/** What a call needs to be completed, and what comes back. */
-type Call = Pick<StoredInvocation, 'connector_invocation_id' | 'workspace_id' | 'command_id' | 'status'>
+/** The columns that completing a call reads. */
+type StartedCall = Pick<StoredInvocation, 'connector_invocation_id' | 'workspace_id' | 'command_id' | 'status'>
 
-export const invocations = defineTable<Call>()({
+const invocations = defineTable<StartedCall>()({
   name: 'concord.connector_invocations',
   noun: 'connector_invocation',
   id: 'connector_invocation_id',
@@ -27,19 +37,19 @@ export const invocations = defineTable<Call>()({
   links: ['workspace_id', 'command_id'],
 })
 
-/** Begins a call or says why not: the command must run, its effect must execute, and the limits of the connector must have room. */
 type BegunInvocation = {
   readonly is_allowed: boolean
   readonly is_begun: boolean
-  /** Until the rate has room again; null: it has. */
+  /** Until the rate limit allows another call; null: it does now. */
   readonly wait_ms: number | null
   readonly under_way: number
 }
 
 /**
+ * Inserts the row if the command runs, its effect executes, and the limits allow another call.
  * $1 id, $2 workspace, $3 command, $4 effect, $5 connector, $6 operation, $7 side effect, $8 key, $9 input, $10 trace, $11 attempt,
- * $12 requests per minute or null, $13 calls at once or null, $14 the longest time that a call can be under way.
- * With limits it runs in a transaction that holds the lock of the connector, so that what it counts stands still.
+ * $12 requests per minute or null, $13 concurrent calls or null, $14 the longest time that a call can be under way.
+ * With limits it runs in a transaction that holds the lock of the connector, so that the counted rows do not change.
  */
 const beginInvocation = statement<BegunInvocation>(
   'connectors_begin_invocation',
@@ -72,7 +82,135 @@ const beginInvocation = statement<BegunInvocation>(
    select facts.*, exists (select from begun) as is_begun from facts`,
 )
 
-/** $1 workspace, $2 connector, $3 status or null, $4 command or null, $5 call to go on before or null, $6 limit. */
+/** A shorter wait costs less than another turn of the command. */
+const WAIT_MAX_MS = 5_000
+const LOOK_AGAIN_MS = 50
+/** How much longer than its time limit a call may be `started` in a process that is alive. */
+const SETTLE_MS = 5_000
+
+type Operation = { readonly definition: ConnectorDefinition; readonly operation: ConnectorOperationContract }
+
+/** Writes the row of a call and returns its id. Waits a little at the limits of the connector. Throws `ConnectorFailure`. */
+export async function beginCall(
+  deps: ConnectorDeps,
+  { definition, operation }: Operation,
+  { command_id, context }: ConnectorRequest,
+  input: JsonValue,
+): Promise<string> {
+  const { name, rate_limits, operations } = definition
+  const { requests_per_minute: perMinute, concurrent } = rate_limits
+  const longestMs = Math.max(...operations.map(({ timeout_ms }) => timeout_ms)) + SETTLE_MS
+  const id = deps.newId()
+  const values = [
+    id,
+    context.workspace_id,
+    command_id,
+    context.domain_effect_id,
+    name,
+    operation.name,
+    operation.side_effect_class !== 'none',
+    context.idempotency_key,
+    JSON.stringify(input),
+    context.trace_id,
+    context.attempt,
+    perMinute,
+    concurrent,
+    longestMs,
+  ]
+  const opening = perMinute === null && concurrent === null ? undefined : lockOf(name)
+  let waitedMs = 0
+  for (;;) {
+    const found = await insertStarted(deps.db, values, opening)
+    if (found?.is_begun) return id
+    if (!found?.is_allowed)
+      throw new ConnectorFailure(
+        'permission_denied',
+        `${name} is called only for an effect that a running command executes.`,
+        'no',
+      )
+    const waitMs = Math.max(found.wait_ms ?? 0, LOOK_AGAIN_MS)
+    if (waitedMs + waitMs > WAIT_MAX_MS || context.signal.aborted)
+      throw new ConnectorFailure('rate_limited', `${name} has reached its limit of calls.`, 'no', waitMs)
+    await deps.sleep(waitMs, context.signal)
+    waitedMs += waitMs
+  }
+}
+
+async function insertStarted(
+  db: Db,
+  values: readonly unknown[],
+  opening: string | undefined,
+): Promise<BegunInvocation | undefined> {
+  const [found] =
+    opening === undefined
+      ? await db.run(beginInvocation, values)
+      : await db.transaction((tx) => tx.run(beginInvocation, values), opening)
+  return found
+}
+
+/** The name is safe in SQL: the check at start-up allows only lower-case letters, digits and underscores. */
+function lockOf(name: string): string {
+  return `begin; select pg_advisory_xact_lock(hashtextextended('concord.connector:${name}', 0))`
+}
+
+/** Completes the row of a call with its event, and returns the recorded result. */
+export async function completeCall(
+  deps: ConnectorDeps,
+  { definition, operation }: Operation,
+  { command_id, context }: ConnectorRequest,
+  invocationId: string,
+  startedAt: Date,
+  result: ConnectorResult,
+): Promise<ConnectorResult> {
+  const { workspace_id, domain_effect_id, attempt, trace_id: traceId } = context
+  const at = deps.now()
+  const latency_ms = Math.max(0, at.getTime() - startedAt.getTime())
+  const error_class = result.error?.error_class ?? null
+  const row = { connector_invocation_id: invocationId, workspace_id, command_id, status: 'started' as const }
+  const worker = { id: 'worker', kind: 'worker', traceId } as const
+  const settled = await invocations.transition(deps.db, row, result.ok ? 'succeeded' : 'failed', worker, {
+    at,
+    newId: deps.newId,
+    set: {
+      latency_ms,
+      response_payload: result.ok ? summarise(operation, result.output) : null,
+      error: result.error?.message ?? null,
+      error_class,
+    },
+    payload: {
+      connector: definition.name,
+      operation: operation.name,
+      domain_effect_id,
+      attempt,
+      ok: result.ok,
+      error_class,
+      latency_ms,
+    },
+  })
+  // The sweep has settled the call, because this process did not respond for too long. The recorded result counts.
+  if (isLostRace(settled)) return failed(abandoned)
+  if (!settled.ok)
+    throw new KernelFault('connectors.invocation.lost', `A call could not be completed: ${settled.reason}`)
+  return result
+}
+
+const WHOLE_BYTES_MAX = 2_048
+const NAMES_MAX = 20
+
+/** Records a short output as it is, and a long one by its size, hash and outline. */
+function summarise({ output_classes }: ConnectorOperationContract, output: JsonValue): JsonObject {
+  const paths = Object.fromEntries(Object.entries(output_classes).map(([path, of]) => [`output.${path}`, of]))
+  const shown = redactPayload({ output }, paths, 'confidential')['output'] ?? null
+  const text = JSON.stringify(shown)
+  const size_bytes = utf8Size(text)
+  if (size_bytes <= WHOLE_BYTES_MAX) return { output: shown }
+  const sha256 = createHash('sha256').update(text).digest('hex')
+  if (Array.isArray(shown)) return { size_bytes, sha256, items: shown.length }
+  const isObject = shown !== null && isJsonObject(shown)
+  return { size_bytes, sha256, ...(isObject ? { fields: Object.keys(shown).slice(0, NAMES_MAX) } : {}) }
+}
+
+/** $1 workspace, $2 connector, $3 status or null, $4 command or null, $5 the call to list from or null, $6 limit. */
 const listInvocationsSql = statement<StoredInvocation>(
   'connectors_list_invocations',
   `select t.*
@@ -86,12 +224,11 @@ const listInvocationsSql = statement<StoredInvocation>(
     limit $6`,
 )
 
-/** Calls that stand as started longer than they can last, the oldest first. */
 const ABANDONED_BATCH = 200
 
 /**
- * $1 connectors, $2 operations, $3 how long a call of each may stand, in milliseconds, $4 the same for any other, $5 from when on to
- * look, or null: everywhere. Time is the database's, which gave the rows theirs.
+ * Calls that are `started` for longer than they can last, the oldest first. $1 connectors, $2 operations, $3 how long a call of each may
+ * last in milliseconds, $4 the same for any other, $5 the earliest start or null. The clock is that of the database, which set the start.
  */
 const listAbandonedSql = statement<StoredInvocation>(
   'connectors_list_abandoned',
@@ -105,32 +242,32 @@ const listAbandonedSql = statement<StoredInvocation>(
     limit ${ABANDONED_BATCH}`,
 )
 
-/** $1 how long the longest call may stand: what began before has been seen by a look that starts now. */
+/** $1 how long the longest call may last. A sweep that starts now sees every call that began before the result. */
 const nextHorizonSql = statement<{ readonly horizon: string }>(
   'connectors_next_horizon',
   `select (clock_timestamp() - make_interval(secs => $1::float8 / 1000))::text as horizon`,
 )
 
-/** The calls of a connector, one page at a time, behind both walls: a workspace sees its own. */
 export type ListInvocations = {
   readonly workspaceId: string
   readonly connectorName: string
   readonly status?: ConnectorInvocationState | undefined
   readonly commandId?: string | undefined
-  /** The id of the last call of the page before. */
+  /** The id of the last call of the previous page. */
   readonly after?: readonly string[] | undefined
   readonly limit: number
 }
 
 export type InvocationPage = {
   readonly items: readonly StoredInvocation[]
-  /** Where the next page starts; undefined on the last. */
+  /** The start of the next page; undefined on the last. */
   readonly next: readonly string[] | undefined
 }
 
+/** Lists the calls of a connector in one workspace, the newest first. */
 export async function listInvocations(db: Db, query: ListInvocations): Promise<InvocationPage> {
   const { workspaceId, connectorName, status = null, commandId = null, after, limit } = query
-  // One row more than asked for says whether there is a next page.
+  // One more row than requested shows whether there is a next page.
   const values = [workspaceId, connectorName, status, commandId, after?.[0] ?? null, limit + 1]
   const rows = await scoped(db, workspaceId).read((tx) => tx.run(listInvocationsSql, values))
   const items = rows.slice(0, limit)
@@ -138,72 +275,21 @@ export async function listInvocations(db: Db, query: ListInvocations): Promise<I
   return { items, next: last && [last.connector_invocation_id] }
 }
 
-/** Writes the row of a call before it is made, waiting a little where the limits of the connector are used up. */
-export type Begun =
-  | { readonly t: 'begun' }
-  /** The command does not run, or its effect does not execute. */
-  | { readonly t: 'not_allowed' }
-  | { readonly t: 'limited'; readonly waitMs: number }
-
-/** A wait up to here is shorter than another turn of the command would be. */
-const WAIT_MAX_MS = 5_000
-const LOOK_AGAIN_MS = 50
-/** How much longer than its time limit a call may stand as started in a process that is alive. */
-const SETTLE_MS = 5_000
-
-export type BeginCall = {
-  readonly definition: ConnectorDefinition
-  readonly operation: ConnectorOperationContract
-  /** In the order of the statement, $1 to $11. */
-  readonly values: readonly unknown[]
-  readonly signal: AbortSignal
-}
-
-export async function beginCall(deps: ConnectorDeps, call: BeginCall): Promise<Begun> {
-  const { requests_per_minute: perMinute, concurrent } = call.definition.rate_limits
-  const longestMs = Math.max(...call.definition.operations.map(({ timeout_ms }) => timeout_ms)) + SETTLE_MS
-  const values = [...call.values, perMinute, concurrent, longestMs]
-  const opening = perMinute === null && concurrent === null ? undefined : lockOf(call.definition.name)
-  let waitedMs = 0
-  for (;;) {
-    const found = await ask(deps.db, values, opening)
-    if (found.is_begun) return { t: 'begun' }
-    if (!found.is_allowed) return { t: 'not_allowed' }
-    const waitMs = Math.max(found.wait_ms ?? 0, LOOK_AGAIN_MS)
-    if (waitedMs + waitMs > WAIT_MAX_MS || call.signal.aborted) return { t: 'limited', waitMs }
-    await deps.sleep(waitMs, call.signal)
-    waitedMs += waitMs
-  }
-}
-
-async function ask(db: Db, values: readonly unknown[], opening: string | undefined): Promise<BegunInvocation> {
-  const [found] =
-    opening === undefined
-      ? await db.run(beginInvocation, values)
-      : await db.transaction((tx) => tx.run(beginInvocation, values), opening)
-  return found ?? { is_allowed: false, is_begun: false, wait_ms: null, under_way: 0 }
-}
-
-/** The name has passed the check at start-up: lower-case letters, digits and underscores. */
-function lockOf(name: string): string {
-  return `begin; select pg_advisory_xact_lock(hashtextextended('concord.connector:${name}', 0))`
-}
-
-/** What becomes of the effect is decided by its command, which asks before it repeats anything. */
-export const abandoned: ConnectorError = {
+/** The command decides about the effect, and looks it up before it repeats anything. */
+const abandoned: ConnectorError = {
   error_class: 'timeout',
-  message: 'no answer was recorded in time: the process that made the call was gone',
+  message: 'No answer was recorded in time because the process that made the call ended.',
   happened: 'unknown',
 }
 
-/** A process that is alive settles its call at the time limit; this long after it there is none. */
+/** A live process completes its call at the time limit; this long after it, the process is gone. */
 const MARGIN_MS = 60_000
 
 type SweepDeps = Pick<ConnectorDeps, 'db' | 'now' | 'newId'>
 
 /**
- * The first look goes over all calls there are; each later one begins where a whole look before it had settled everything. A call
- * whose connector nobody declares any more had at most the longest time that a declaration may give.
+ * Settles the calls of processes that are gone. The first sweep looks at all calls, each later one starts where a complete sweep before it
+ * ended. A call of a connector that is no longer declared could last the longest time that a declaration may set.
  */
 export function openAbandonedSweep(deps: SweepDeps, definitions: readonly ConnectorDefinition[]) {
   const all = definitions.flatMap(({ name, operations }) => operations.map((operation) => ({ name, operation })))
@@ -215,7 +301,7 @@ export function openAbandonedSweep(deps: SweepDeps, definitions: readonly Connec
   ]
   let from: string | null = null
   return async ({ traceId }: { readonly traceId: string }): Promise<number> => {
-    // A row is committed a moment after the time it bears: one more margin.
+    // A row is committed a moment after its start time: one more margin.
     const [next] = await deps.db.run(nextHorizonSql, [TIMEOUT_MAX_MS + 2 * MARGIN_MS])
     const rows = await deps.db.run(listAbandonedSql, [...limits, from])
     let count = 0
@@ -235,6 +321,6 @@ async function settle(deps: SweepDeps, row: StoredInvocation, traceId: string): 
     set: { error, error_class },
     payload: { connector, operation, domain_effect_id, attempt, ok: false, error_class, happened, latency_ms: null },
   })
-  if (!settled.ok && !isLostRace(settled)) throw new Error(`a call could not be settled: ${settled.reason}`)
+  if (!settled.ok && !isLostRace(settled)) throw new Error(`A call could not be settled: ${settled.reason}`)
   return settled.ok
 }

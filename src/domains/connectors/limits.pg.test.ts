@@ -6,9 +6,8 @@ import { openDb } from '#store'
 import { openGateOn } from '#test/connectors'
 import { openTestDb } from '#test/database'
 import { until } from '#test/until'
-import { closedBreaker, decideBreaker, nextBreaker } from './opened-connector.ts'
-import { ConnectorFailure, type ConnectorResult, succeeded } from './connector.ts'
-import { defineConnector, type RateLimits } from './define-connector.ts'
+import { closedBreaker, decideBreaker, nextBreaker } from './breaker.ts'
+import { ConnectorFailure, type ConnectorResult, defineConnector, type RateLimits, succeeded } from './connector.ts'
 
 function counted(
   rate_limits: Partial<RateLimits>,

@@ -1,38 +1,32 @@
-/** Checks every declaration, opens every connector, and gives the gate through which they are called; or refuses with all findings at once. */
+/** Checks every declaration, opens every connector and returns the gate to call them; or refuses with all findings at once. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { callConnector, type ConnectorRequest } from './call-connector.ts'
-import { checkConnector, checkOpened, type ConnectorFinding, finding } from './check-connector.ts'
-import type { ConnectorResult } from './connector.ts'
-import type { ConnectorDefinition } from './define-connector.ts'
-import { checkDefinitions, type CheckDefinitions } from './definitions/approve-definition.ts'
-import type { StoredDefinition } from './definitions/definition.ts'
-import type { ConnectorDeps } from './deps.ts'
+import { openBreaker } from './breaker.ts'
+import { callConnector } from './call-connector.ts'
+import { checkConnectors, checkOpened, type ConnectorFinding } from './check-connector.ts'
+import type { ConnectorDefinition, ConnectorRequest, ConnectorResult } from './connector.ts'
+import { type CheckDefinitions, checkDefinitions, type StoredDefinition } from './definitions.ts'
+import type { ConnectorDeps, OpenedConnector } from './deps.ts'
 import { openAbandonedSweep } from './invocation.ts'
-import { openBreaker, type OpenedConnector } from './opened-connector.ts'
 import { type SyncConnectors, syncConnectors, type SyncedConnector } from './sync-connectors.ts'
 
 export type Connectors = {
   readonly definitions: readonly ConnectorDefinition[]
   call(request: ConnectorRequest): Promise<ConnectorResult>
-  /** Asks a provider that describes itself what it says now. */
+  /** Asks a provider that describes itself for its current definitions. */
   check(name: string, asked: CheckDefinitions): Promise<Decision<readonly StoredDefinition[]>>
-  /** True while nobody is sent there. */
+  /** True while the circuit breaker is open. */
   isOpen(name: string): boolean
-  /** What is known about each of them now, after a fresh look at those that can be looked at. */
+  /** Returns the state of each connector, and refreshes those that can be refreshed. */
   sync(asked: SyncConnectors): Promise<readonly SyncedConnector[]>
-  /** Settles the calls of processes that are gone; how many. */
+  /** Settles the calls of processes that are gone, and returns how many. */
   settleAbandoned(asked: { readonly traceId: string }): Promise<number>
   close(): Promise<void>
 }
 
 export function openConnectors(definitions: readonly ConnectorDefinition[], deps: ConnectorDeps): Decision<Connectors> {
-  const findings: ConnectorFinding[] = definitions.flatMap(checkConnector)
-  for (const field of ['name', 'connector_id'] as const) {
-    const all = definitions.map((definition) => definition[field])
-    for (const twice of all.filter((each, at) => all.indexOf(each) !== at))
-      findings.push(finding('duplicate', twice, `two connectors have this ${field}`))
-  }
-  if (findings.length > 0) return refuseFindings(findings)
+  const declared = checkConnectors(definitions)
+  if (declared.length > 0) return refuseFindings(declared)
+  const findings: ConnectorFinding[] = []
   const opened = new Map<string, OpenedConnector>()
   for (const definition of definitions) {
     const connector = definition.open({ now: deps.now, sleep: deps.sleep })
@@ -59,8 +53,8 @@ export function openConnectors(definitions: readonly ConnectorDefinition[], deps
 }
 
 function refuseFindings(findings: readonly ConnectorFinding[]): Decision<never> {
-  const count = findings.length === 1 ? 'one thing is' : `${findings.length} things are`
+  const count = findings.length === 1 ? 'One connector declaration is' : `${findings.length} connector declarations are`
   const isSecret = findings.every(({ rule }) => rule === 'secret_in_manifest')
-  const reason = `${count} wrong with the connectors: ${findings.map(({ message }) => message).join('; ')}`
+  const reason = `${count} not valid: ${findings.map(({ message }) => message).join(' ')}`
   return refuse(isSecret ? 'secret_in_manifest' : 'connectors.declaration.invalid', reason, { facts: { findings } })
 }

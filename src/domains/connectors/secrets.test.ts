@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { JsonValue } from '#kernel/json-value'
-import { fillTemplate } from './check-connector.ts'
+import { fillTemplate } from './template.ts'
 import { environmentSecrets, fileSecrets, openScrubber, openSecrets, parseSecretReference } from './secrets.ts'
 
 test('[CON-09] env and file references resolve at the moment they are asked; nothing else is read', async () => {

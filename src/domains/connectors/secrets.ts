@@ -1,16 +1,15 @@
-/** Secrets are references until the moment of a call; this file turns one into its value, and keeps nothing. */
+/** Resolves references to secrets at the moment of a call, and removes their values from everything that the call returns. */
 import { Buffer } from 'node:buffer'
 import { open } from 'node:fs/promises'
 import { isJsonObject, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { redactText, redactValue } from '#kernel/secret-shapes'
-import { type CallContext, type ConnectorError, ConnectorFailure } from './connector.ts'
-import type { ConnectorDefinition } from './define-connector.ts'
+import { type CallContext, type ConnectorDefinition, ConnectorFailure } from './connector.ts'
 
 const secretSchemes = ['env', 'file', 'keyring', 'vault'] as const
 export type SecretScheme = (typeof secretSchemes)[number]
 
-/** Gives the value, or undefined where there is none; throws when the place cannot be asked right now. */
+/** Returns the value, or undefined if there is none. Throws if the source is unavailable. */
 export type SecretSource = (place: string) => Promise<string | undefined>
 export type SecretSources = Readonly<Partial<Record<SecretScheme, SecretSource>>>
 
@@ -18,16 +17,16 @@ export type Secrets = { resolve(reference: string): Promise<Decision<string>> }
 
 const REFERENCE = /^(env|file|keyring|vault):\/\/([\w./:@-]{1,400})$/
 
-/** What is shorter could not be removed from an answer without tearing it apart. */
+/** A shorter secret cannot be removed from an answer without damaging it. */
 const SECRET_CHARS_MIN = 6
 
 export function parseSecretReference(
   text: string,
 ): Decision<{ readonly scheme: SecretScheme; readonly place: string }> {
   const [, scheme, place] = REFERENCE.exec(text) ?? []
-  // The text itself is not shown: it may be the secret.
+  // The refusal does not show the text: it may be the secret.
   if (scheme === undefined || place === undefined)
-    return refuse('connectors.secret.reference', 'this is not a reference to a secret', {
+    return refuse('connectors.secret.reference', 'This is not a reference to a secret.', {
       hint: 'Write env://NAME, file:///path, keyring://service/account or vault://path.',
       facts: { schemes: secretSchemes },
     })
@@ -42,35 +41,34 @@ export function openSecrets(sources: SecretSources): Secrets {
       const { scheme, place } = parsed.value
       const source = sources[scheme]
       if (!source)
-        return refuse('connectors.secret.no_source', `nothing here can read ${scheme}:// references`, {
-          hint: `Give the project a source: defineProject({ secrets: { ${scheme}: async (place) => … } }).`,
+        return refuse('connectors.secret.no_source', `No source for ${scheme}:// references is configured.`, {
+          hint: `Add a source to the project: defineProject({ secrets: { ${scheme}: async (place) => … } }).`,
         })
       try {
         const value = await source(place)
         if (value === undefined || value === '')
-          return refuse('connectors.secret.missing', `there is no secret at ${quote(reference)}`)
+          return refuse('connectors.secret.missing', `There is no secret at ${quote(reference)}.`)
         if (value.length < SECRET_CHARS_MIN)
           return refuse(
             'connectors.secret.missing',
-            `the secret at ${quote(reference)} has fewer than ${SECRET_CHARS_MIN} characters`,
+            `The secret at ${quote(reference)} has fewer than ${SECRET_CHARS_MIN} characters.`,
           )
         return accept(value)
       } catch {
-        // What the source said may hold the secret, or where it is.
-        return refuse('connectors.secret.unavailable', `${quote(reference)} cannot be read right now`)
+        // The error of the source is not passed on: it may contain the secret.
+        return refuse('connectors.secret.unavailable', `The secret at ${quote(reference)} is temporarily unavailable.`)
       }
     },
   }
 }
 
-/** The two places for secrets that every machine has: the environment, and files. */
 const FILE_BYTES_MAX = 65_536
 
 export function environmentSecrets(environment: Readonly<Record<string, string | undefined>>): SecretSource {
   return (place) => Promise.resolve(Object.hasOwn(environment, place) ? environment[place] : undefined)
 }
 
-/** `file:///run/secrets/key`: the text of the file without the line end that editors add. */
+/** `file:///run/secrets/key`: the text of the file without the final line break that editors add. */
 export function fileSecrets(): SecretSource {
   return async (place) => {
     const file = await open(place, 'r').catch((error: NodeJS.ErrnoException) => {
@@ -80,7 +78,7 @@ export function fileSecrets(): SecretSource {
     if (!file) return undefined
     try {
       const { size } = await file.stat()
-      if (size > FILE_BYTES_MAX) throw new RangeError('the file is too large for a secret')
+      if (size > FILE_BYTES_MAX) throw new RangeError('The file is too large for a secret.')
       return (await file.readFile('utf8')).replace(/\r?\n$/, '')
     } finally {
       await file.close()
@@ -88,9 +86,9 @@ export function fileSecrets(): SecretSource {
   }
 }
 
-/** Removes what must not be seen from everything a call gives back: the secrets it used, in the forms they travel in, and whatever has the shape of one. */
+/** Removes secrets from everything that a call returns: those that it used, in every encoding, and anything that has the shape of one. */
 export type Scrubber = {
-  /** From now on this text is removed. */
+  /** Removes this text from now on. */
   learn(secret: string): void
   text(text: string): string
   value(value: JsonValue): JsonValue
@@ -100,7 +98,7 @@ const INSTEAD = '[secret]'
 
 export function openScrubber(): Scrubber {
   const forms = new Set<string>()
-  // Longest first: a form inside a longer one would leave the rest of it standing.
+  // The longest first: a form inside a longer one would leave the rest of the longer one.
   let ordered: readonly string[] = []
   const withoutKnown = (given: string): string =>
     ordered.reduce((line, form) => (line.includes(form) ? line.replaceAll(form, INSTEAD) : line), given)
@@ -116,12 +114,12 @@ export function openScrubber(): Scrubber {
       ordered = [...forms].toSorted((a, b) => b.length - a.length)
     },
     text: (given) => redactText(withoutKnown(given)),
-    // Data is used by somebody: only what surely is a secret goes.
+    // Data is used later: only certain secrets are removed from it.
     value: (given) => redactValue(value(given)),
   }
 }
 
-/** As it is, in JSON, in an address, as base64 (also inside a longer text, where it starts at any of three places) and as hex. */
+/** Plain, in JSON, in a URL, as hex, and as base64, also inside a longer text, where it has one of three alignments. */
 function formsOf(secret: string): readonly string[] {
   const bytes = Buffer.from(secret, 'utf8')
   const hex = bytes.toString('hex')
@@ -136,7 +134,7 @@ function formsOf(secret: string): readonly string[] {
   ]
 }
 
-/** The characters of base64 that depend on the secret alone when `shift` bytes stand before it in its group of three. */
+/** The base64 characters that depend only on the secret when `shift` bytes precede it in its group of three. */
 function innerBase64(bytes: Buffer, shift: number): readonly string[] {
   const padded = Buffer.concat([Buffer.alloc(shift), bytes])
   const whole = padded.toString('base64').replace(/=+$/, '')
@@ -146,48 +144,41 @@ function innerBase64(bytes: Buffer, shift: number): readonly string[] {
   return [inner, inner.replaceAll('+', '-').replaceAll('/', '_')]
 }
 
-/**
- * Resolves the references of a declaration, once per call and before anything is written, so that not even an input that repeats
- * a secret is recorded with it. A call gets these and no others: a reference in the input is nobody's permission.
- */
-export type SecretDoor = Pick<CallContext, 'secret' | 'conceal'>
-export type OpenedDoor =
-  | { readonly ok: true; readonly door: SecretDoor }
-  | { readonly ok: false; readonly error: ConnectorError }
+export type SecretAccess = Pick<CallContext, 'secret' | 'conceal'>
 
-export async function openSecretDoor(
+/**
+ * Resolves the references of a declaration once per call and before anything is written, so that even an input that repeats
+ * a secret is recorded without it. A call can read only these: a reference in the input gives no access. Throws `ConnectorFailure`.
+ */
+export async function openSecretAccess(
   secrets: Secrets,
   { name, auth, secret_refs }: ConnectorDefinition,
   scrubber: Scrubber,
-): Promise<OpenedDoor> {
+): Promise<SecretAccess> {
   const values = new Map<string, string>()
   for (const reference of new Set([...(auth.secret_ref === null ? [] : [auth.secret_ref]), ...secret_refs])) {
     const resolved = await secrets.resolve(reference)
     if (!resolved.ok) {
-      const isGone = resolved.code === 'connectors.secret.unavailable'
-      const error_class = isGone ? 'transient_connector_error' : 'permission_denied'
-      return { ok: false, error: { error_class, message: resolved.reason, happened: 'no' } }
+      const isTemporary = resolved.code === 'connectors.secret.unavailable'
+      const errorClass = isTemporary ? 'transient_connector_error' : 'permission_denied'
+      throw new ConnectorFailure(errorClass, resolved.reason, 'no')
     }
     for (const part of partsOf(resolved.value)) scrubber.learn(part)
     values.set(reference, resolved.value)
   }
   return {
-    ok: true,
-    door: {
-      secret(reference) {
-        const value = values.get(reference)
-        if (value !== undefined) return Promise.resolve(value)
-        const message = `${name} may not resolve a reference that it does not declare`
-        return Promise.reject(new ConnectorFailure('permission_denied', message, 'no'))
-      },
-      conceal: (derived) => scrubber.learn(derived),
+    async secret(reference) {
+      const value = values.get(reference)
+      if (value !== undefined) return value
+      throw new ConnectorFailure('permission_denied', `${name} does not declare this reference to a secret.`, 'no')
     },
+    conceal: (derived) => scrubber.learn(derived),
   }
 }
 
 const PART_CHARS_MIN = 6
 
-/** The whole of it, and what it is made of: the password of an address, the second half of `user:password`. */
+/** The whole secret and its parts: the password of a URL, the second half of `user:password`. */
 function partsOf(secret: string): readonly string[] {
   const address = URL.canParse(secret) ? new URL(secret) : undefined
   const parts = [address?.password ?? '', decoded(address?.password ?? ''), secret.slice(secret.indexOf(':') + 1)]

@@ -1,18 +1,25 @@
-/** The files of one folder as a connector; nothing outside of it can be read, written, listed or deleted. */
+/** The files of one folder as a connector. Nothing outside the folder can be read, written, listed or deleted. */
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { type JsonObject, utf8Size } from '#kernel/json-value'
-import { type Connector, type ConnectorCall, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
-import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
-import { deleteFile, hashOf, holdsText, listFolder, readText, writeText } from './folder.ts'
+import {
+  type Connector,
+  type ConnectorCall,
+  type ConnectorDefinition,
+  type ConnectorInput,
+  type ConnectorResult,
+  defineConnector,
+  succeeded,
+  unsupported,
+} from '../connector.ts'
+import { deleteFile, hashOf, holdsText, listFolder, readFileText, writeText } from './folder.ts'
 
-type ConnectorInput = Parameters<typeof defineConnector>[0]
 export type FilesConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &
   Partial<Pick<ConnectorInput, 'connector_id' | 'rate_limits' | 'risk_level' | 'data_class_max'>> & {
     /** An absolute path. */
     readonly root: string
     readonly file_max_bytes?: number
-    /** Without it the connector only reads. */
+    /** False by default: the connector only reads. */
     readonly writable?: boolean
     readonly approval_required?: boolean
   }
@@ -20,13 +27,13 @@ export type FilesConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &
 const path = z.string().min(1).max(1_024)
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
 const written = z.strictObject({ path: z.string(), size_bytes: z.int(), sha256: z.string() })
-/** Room for the JSON around the text of a file. */
+/** Leaves room for the JSON around the text of a file. */
 const OUTPUT_BYTES = 1_048_576
 const FILE_BYTES = 524_288
 
 export function filesConnector(input: FilesConnectorInput): ConnectorDefinition {
   const { root, file_max_bytes = FILE_BYTES, writable = false, approval_required = false, ...declared } = input
-  // Counted in bytes, like the file: what is written can also be read back.
+  // Counted in bytes like the file, so that every written file can be read back.
   const content = z
     .string()
     .max(file_max_bytes)
@@ -40,10 +47,10 @@ export function filesConnector(input: FilesConnectorInput): ConnectorDefinition 
     operations,
     settings: { root, file_max_bytes, writable },
     flaws: [
-      ...(isAbsolute(root) ? [] : ['root is not an absolute path']),
+      ...(isAbsolute(root) ? [] : ['root must be an absolute path.']),
       ...(Number.isSafeInteger(file_max_bytes) && file_max_bytes >= 1 && file_max_bytes <= OUTPUT_BYTES / 2
         ? []
-        : [`file_max_bytes is not between 1 and ${OUTPUT_BYTES / 2}`]),
+        : [`file_max_bytes must be between 1 and ${OUTPUT_BYTES / 2}.`]),
     ],
     open: () =>
       openFiles(
@@ -141,7 +148,7 @@ function openFiles(name: string, root: string, bytesMax: number, capabilities: r
   }
 }
 
-/** The gate has checked the input against its shape. */
+/** The gate has checked the input. */
 async function carryOut(
   root: string,
   bytesMax: number,
@@ -151,7 +158,7 @@ async function carryOut(
   const by = `${context.domain_effect_id}.tmp`
   switch (capability) {
     case 'read_file':
-      return readText(root, at, bytesMax)
+      return readFileText(root, at, bytesMax)
     case 'list_files':
       return listFolder(root, at)
     case 'check_file': {

@@ -1,7 +1,7 @@
 /**
- * A folder that is entered one name at a time, never through a symbolic link. On Linux each step goes through the open
- * handle of the folder before it (`/proc/self/fd/n/name`), so that nobody can swap a folder for a link in between; elsewhere
- * the path is resolved again after opening and must still be inside.
+ * Files in one folder: read, list, compare, write atomically, delete. A path is opened one name at a time, never through a symbolic link.
+ * On Linux each step uses the open handle of the parent folder (`/proc/self/fd/n/name`), so that a folder cannot be replaced by a
+ * link in between. Elsewhere the path is resolved again after opening and must still be inside.
  */
 import { createHash } from 'node:crypto'
 import { constants, existsSync } from 'node:fs'
@@ -11,7 +11,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { ConnectorFailure } from '../connector.ts'
 
-/** What unfinished writes are called; nobody else may use it. */
+/** The reserved prefix of unfinished files. */
 const TEMPORARY = '.concord-'
 
 const PARTS_MAX = 32
@@ -19,27 +19,27 @@ const PATH_CHARS_MAX = 1_024
 
 export function parseFolderPath(path: string): Decision<readonly string[]> {
   const no = (why: string) =>
-    refuse('connectors.path.not_allowed', `the path ${quote(path)} ${why}`, {
+    refuse('connectors.path.not_allowed', `The path ${quote(path)} ${why}.`, {
       path: 'path',
       hint: 'Write a relative path such as reports/2026-05.csv.',
     })
   if (path.length > PATH_CHARS_MAX) return no('is too long')
-  // Backslashes and colons are separators and drives elsewhere; control characters are nothing for a name.
-  if (/[\\:\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(path)) return no('has a character that no name here has')
+  // Backslashes and colons are separators and drives on other systems; control characters are not valid in names.
+  if (/[\\:\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(path)) return no('contains a character that is not allowed')
   const parts = path.split('/')
   if (parts.length > PARTS_MAX) return no('is too deep')
   for (const part of parts) {
-    if (part === '') return no('is absolute or has an empty part')
-    if (/^\.{1,}$/.test(part.normalize('NFKC').trim())) return no('has dots for a part')
-    if (part.trim() !== part) return no('has a part that begins or ends with a blank')
-    if (part.startsWith(TEMPORARY)) return no('has a name that is kept for unfinished files')
+    if (part === '') return no('is absolute or has an empty segment')
+    if (/^\.{1,}$/.test(part.normalize('NFKC').trim())) return no('has a segment that consists of dots')
+    if (part.trim() !== part) return no('has a segment that starts or ends with a space')
+    if (part.startsWith(TEMPORARY)) return no('uses a name that is reserved for unfinished files')
   }
   return accept(parts)
 }
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 
-/** An open folder; `at(name)` is the path of a name in it that cannot lead anywhere else. */
+/** An open folder. `at(name)` is the path of a name in it, which cannot lead elsewhere. */
 type Folder = { at(name: string): string; sync(): Promise<void>; close(): Promise<void> }
 
 const hasHandlePaths = existsSync('/proc/self/fd')
@@ -68,7 +68,7 @@ function stepOf(handle: FileHandle, path: string, name: string): string {
   return hasHandlePaths ? `/proc/self/fd/${handle.fd}/${name}` : join(path, name)
 }
 
-/** Only where there are no handle paths: what was opened must still be what the path leads to, inside the folder. */
+/** For systems without handle paths: the opened folder must still be the one at the path, and inside the root. */
 async function checkInside(handle: FileHandle, path: string, root: string): Promise<void> {
   const real = await realpath(path)
   const [there, here] = [await stat(real), await handle.stat()]
@@ -78,13 +78,12 @@ async function checkInside(handle: FileHandle, path: string, root: string): Prom
   throw outside()
 }
 
-/** Opens a regular file for reading. A second name of a file may belong to somebody else, so hard links are refused. */
+/** Opens a regular file for reading. Refuses hard links: the other name may be outside the folder. */
 async function openFile(folder: Folder, name: string): Promise<FileHandle> {
-  // Without O_NONBLOCK the opening of a pipe waits for somebody to write into it.
+  // Without O_NONBLOCK, opening a pipe waits for a writer.
   const file = await open(folder.at(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(translate)
-  const { nlink } = await file.stat()
-  const isPlain = (await file.stat()).isFile() && nlink === 1
-  if (isPlain) return file
+  const found = await file.stat()
+  if (found.isFile() && found.nlink === 1) return file
   await file.close()
   throw outside()
 }
@@ -92,20 +91,20 @@ async function openFile(folder: Folder, name: string): Promise<FileHandle> {
 function outside(): ConnectorFailure {
   return new ConnectorFailure(
     'permission_denied',
-    'this leads out of the folder, or to something that is no file',
+    'The path leads out of the folder, or to something that is not a regular file.',
     'no',
   )
 }
 
-/** The texts of the system name paths of the machine; they are not passed on. */
+/** System error texts are not passed on: they contain paths of the machine. */
 function translate(error: unknown): never {
   if (error instanceof ConnectorFailure) throw error
   const { code } = error as NodeJS.ErrnoException
   switch (code) {
     case 'ENOENT':
-      throw new ConnectorFailure('validation_error', 'there is no such file', 'no')
+      throw new ConnectorFailure('validation_error', 'There is no such file.', 'no')
     case 'EEXIST':
-      throw new ConnectorFailure('validation_error', 'there is such a file already', 'no')
+      throw new ConnectorFailure('validation_error', 'The file already exists.', 'no')
     case 'ELOOP':
     case 'ENOTDIR':
     case 'EISDIR':
@@ -114,23 +113,22 @@ function translate(error: unknown): never {
     case 'EACCES':
     case 'EPERM':
     case 'EROFS':
-      throw new ConnectorFailure('permission_denied', 'the system does not allow it', 'no')
+      throw new ConnectorFailure('permission_denied', 'The operating system does not allow it.', 'no')
     default:
       throw new ConnectorFailure(
         'transient_connector_error',
-        `the file system failed (${code ?? 'unknown'})`,
+        `The file system failed (${code ?? 'unknown'}).`,
         'unknown',
       )
   }
 }
 
-/** What can be done with files in a folder: read, list, compare, write as a whole or not at all, delete what one has seen. */
-export type FileText = { readonly text: string; readonly size_bytes: number; readonly sha256: string }
+type FileText = { readonly text: string; readonly size_bytes: number; readonly sha256: string }
 
 const ENTRIES_MAX = 1_000
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** Opens the folder that holds the last part of the path, and closes it whatever happens. */
+/** Opens the folder of the last segment of the path, and always closes it. */
 async function within<T>(root: string, path: string, work: (folder: Folder, name: string) => Promise<T>): Promise<T> {
   const parts = parseFolderPath(path)
   if (!parts.ok) throw new ConnectorFailure('permission_denied', parts.reason, 'no')
@@ -143,7 +141,7 @@ async function within<T>(root: string, path: string, work: (folder: Folder, name
   }
 }
 
-export function readText(root: string, path: string, bytesMax: number): Promise<FileText> {
+export function readFileText(root: string, path: string, bytesMax: number): Promise<FileText> {
   return within(root, path, async (folder, name) => {
     const file = await openFile(folder, name)
     try {
@@ -155,15 +153,15 @@ export function readText(root: string, path: string, bytesMax: number): Promise<
   })
 }
 
-/** All of it, up to the limit; a part is never taken for the whole. */
+/** Reads the whole file up to the limit, and never returns only a part of it. */
 async function readWhole(file: FileHandle, bytesMax: number): Promise<Buffer> {
   const { size } = await file.stat()
-  if (size > bytesMax) throw new ConnectorFailure('validation_error', `the file has more than ${bytesMax} bytes`, 'no')
-  // One byte more than it says: it may grow while it is read, and some files have no size that means anything.
+  if (size > bytesMax) throw new ConnectorFailure('validation_error', `The file has more than ${bytesMax} bytes.`, 'no')
+  // One more byte than its size: it may grow while it is read, and the size of some files is meaningless.
   const buffer = Buffer.alloc(size + 1)
   const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
   if (bytesRead !== size)
-    throw new ConnectorFailure('transient_connector_error', 'the file changed while it was read', 'no')
+    throw new ConnectorFailure('transient_connector_error', 'The file changed while it was read.', 'no')
   return buffer.subarray(0, bytesRead)
 }
 
@@ -171,7 +169,7 @@ function decode(bytes: Uint8Array): string {
   try {
     return strictUtf8.decode(bytes)
   } catch {
-    throw new ConnectorFailure('validation_error', 'the file is not UTF-8 text', 'no')
+    throw new ConnectorFailure('validation_error', 'The file is not UTF-8 text.', 'no')
   }
 }
 
@@ -179,7 +177,7 @@ export function hashOf(bytes: Uint8Array | string): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/** Names and sizes; links and special files are not told. */
+/** Lists names and sizes of files and folders, without links and special files. */
 export async function listFolder(root: string, path: string): Promise<JsonObject> {
   const parts = path === '' || path === '.' ? { ok: true as const, value: [] } : parseFolderPath(path)
   if (!parts.ok) throw new ConnectorFailure('permission_denied', parts.reason, 'no')
@@ -206,17 +204,17 @@ export async function listFolder(root: string, path: string): Promise<JsonObject
   }
 }
 
-export type WriteText = {
+type WriteText = {
   readonly path: string
   readonly text: string
-  /** Of the file as it is now; null: there must be none. */
+  /** The hash of the current file; null: there must be none. */
   readonly expected: string | null
-  /** Names the unfinished file; the same for a repeat, so that nothing is left lying about. */
+  /** Names the unfinished file. It is the same for a repeat, so that no file is left over. */
   readonly by: string
   readonly bytesMax: number
 }
 
-/** Written beside its place, synced, and then put there in one step: a reader sees the old file or the new one. */
+/** Writes a temporary file, syncs it and moves it in one step: a reader sees the old file or the new one. */
 export function writeText(root: string, { path, text, expected, by, bytesMax }: WriteText): Promise<JsonObject> {
   return within(root, path, async (folder, name) => {
     const [from, to] = [folder.at(`${TEMPORARY}${by}`), folder.at(name)]
@@ -231,7 +229,7 @@ export function writeText(root: string, { path, text, expected, by, bytesMax }: 
       await file.close()
     }
     try {
-      // A link does not replace what is there; a rename does.
+      // A link does not replace an existing file; a rename does.
       await (expected === null ? link(from, to) : rename(from, to)).catch(translate)
     } finally {
       await unlink(from).catch(() => {})
@@ -246,7 +244,7 @@ export function deleteFile(root: string, path: string, expected: string, bytesMa
     const found = await lstat(folder.at(name)).catch((error: NodeJS.ErrnoException) =>
       error.code === 'ENOENT' ? undefined : translate(error),
     )
-    // Gone already is what was asked for: an undo that is repeated finds its own work done.
+    // A missing file is a success: a repeated undo finds its own work done.
     if (!found) return { path, deleted: false }
     await checkExpected(folder, name, expected, bytesMax)
     await unlink(folder.at(name)).catch(translate)
@@ -255,25 +253,25 @@ export function deleteFile(root: string, path: string, expected: string, bytesMa
   })
 }
 
-/** What is replaced or deleted is what the caller has seen, so it is no larger than what could be read. */
+/** The file must be the one that the caller has read, so it is no larger than the limit. */
 async function checkExpected(folder: Folder, name: string, expected: string, bytesMax: number): Promise<void> {
   const file = await openFile(folder, name)
   try {
     if (hashOf(await readWhole(file, bytesMax)) !== expected)
-      throw new ConnectorFailure('validation_error', 'the file is another one than expected', 'no')
+      throw new ConnectorFailure('validation_error', 'The file is not the expected one.', 'no')
   } finally {
     await file.close()
   }
 }
 
 /**
- * Whether the file holds exactly this text: how a write whose answer was lost is looked up. A writer that died between putting the
- * file in its place and taking its other name away left two names for one file; the other one is ours to take away.
+ * Whether the file holds exactly this text, to look up a write whose answer was lost. A writer that died between the link and the
+ * removal of the temporary name left two names for one file; this removes the temporary one.
  */
 export async function holdsText(root: string, path: string, text: string, by: string): Promise<boolean> {
   try {
     await within(root, path, (folder) => unlink(folder.at(`${TEMPORARY}${by}`)).catch(() => {}))
-    return (await readText(root, path, Buffer.byteLength(text))).sha256 === hashOf(text)
+    return (await readFileText(root, path, Buffer.byteLength(text))).sha256 === hashOf(text)
   } catch (error) {
     if (error instanceof ConnectorFailure && error.errorClass === 'validation_error') return false
     throw error

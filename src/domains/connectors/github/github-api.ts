@@ -1,32 +1,29 @@
-/** The few questions to GitHub that the connector asks, each through the guarded dial, each answer checked before it is believed. */
+/** The requests to GitHub, each to a checked address, each answer checked against its schema. */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { Clock } from '#kernel/clock'
-import { type CallContext, ConnectorFailure } from '../connector.ts'
-import type { defineConnector } from '../define-connector.ts'
-import { decideUrl, httpReachOf, type Reach } from '../http/reach.ts'
-import { failureOfStatus, type HttpAnswer, type Resolve, sendRequest, systemResolve } from '../http/request.ts'
+import { type CallContext, ConnectorFailure, type DeclaredInput } from '../connector.ts'
+import { httpReachOf } from '../http/reach.ts'
+import {
+  allowedUrl,
+  failureOfStatus,
+  type HttpAnswer,
+  jsonHeaders,
+  type Network,
+  sendRequest,
+} from '../http/request.ts'
 
-type ConnectorInput = Parameters<typeof defineConnector>[0]
-
-export type GithubConnectorInput = Partial<
-  Pick<
-    ConnectorInput,
-    'name' | 'description' | 'connector_id' | 'rate_limits' | 'breaker' | 'risk_level' | 'data_class_max'
-  >
-> & {
-  /** A reference to a token that may read and write issues of these repositories. */
-  readonly secret_ref: string
-  /** `owner/name`; no other is touched, whatever the token may do. */
-  readonly repositories: readonly string[]
-  /** `https://api.github.com` unless said; a GitHub Enterprise server has `https://host/api/v3`. */
-  readonly base_url?: string
-  readonly reach?: Partial<Reach>
-  readonly ca?: string
-  readonly resolve?: Resolve
-  readonly timeout_ms?: number
-  readonly approval_required?: boolean
-}
+export type GithubConnectorInput = DeclaredInput &
+  Network & {
+    /** A reference to a token that may read and write issues of these repositories. */
+    readonly secret_ref: string
+    /** `owner/name`; the connector uses no other repository, whatever the token allows. */
+    readonly repositories: readonly string[]
+    /** `https://api.github.com` by default; a GitHub Enterprise server has `https://host/api/v3`. */
+    readonly base_url?: string
+    readonly timeout_ms?: number
+    readonly approval_required?: boolean
+  }
 
 export const REPOSITORY = /^[A-Za-z0-9][A-Za-z0-9-]{0,38}\/(?!\.{1,2}$)[\w.-]{1,100}$/
 
@@ -38,7 +35,7 @@ export const title = z.string().trim().min(1).max(256)
 export const body = z
   .string()
   .max(60_000)
-  .refine((text) => !text.includes(MARKER), 'it holds a marker of ours')
+  .refine((text) => !text.includes(MARKER), 'It contains a marker of Concord.')
 
 export const issue = z.object({
   number,
@@ -49,7 +46,7 @@ export const issue = z.object({
 })
 export const comment = z.object({ comment_id: z.int(), html_url: z.string() })
 
-/** GitHub asks for at least a minute after a secondary limit that says no time. */
+/** GitHub requires at least a minute after a secondary limit without a time. */
 const SECONDARY_MS = 60_000
 
 const refusal = z.object({
@@ -61,28 +58,28 @@ function failureOfGithub(answer: HttpAnswer, nowMs: number): ConnectorFailure {
   const { status } = answer
   const said = readRefusal(answer.body)
   const waitMs = status === 403 || status === 429 ? limitOf(answer, said.message ?? '', nowMs) : undefined
-  if (waitMs !== undefined) return new ConnectorFailure('rate_limited', 'GitHub asks to slow down', 'no', waitMs)
+  if (waitMs !== undefined) return new ConnectorFailure('rate_limited', 'GitHub limits the rate.', 'no', waitMs)
   if (status === 404 || status === 410)
     return new ConnectorFailure(
       'validation_error',
-      `GitHub has no such thing, or the token does not see it (${status})`,
+      `GitHub does not have it, or the token has no access to it (${status}).`,
       'no',
     )
   if (status === 422) {
-    // Names of fields and codes are GitHub's own words; its sentences may repeat what was sent.
+    // Field names and codes are safe to show; the sentences of GitHub may repeat the input.
     const fields = (said.errors ?? []).slice(0, 5).map(({ field = '', code = '' }) => `${plain(field)} ${plain(code)}`)
     return new ConnectorFailure(
       'validation_error',
-      `GitHub does not take it: ${fields.join(', ') || 'it did not say why'}`,
+      `GitHub refused the input: ${fields.join(', ') || 'it gave no reason'}.`,
       'no',
     )
   }
   if (status >= 300 && status < 400)
-    return new ConnectorFailure('validation_error', 'the repository has moved; write its new name', 'no')
+    return new ConnectorFailure('validation_error', 'The repository has moved; declare its new name.', 'no')
   return failureOfStatus(answer)
 }
 
-/** Undefined: a plain no. A limit shows as 403 or 429 with one of three signs. */
+/** Returns how long to wait, or undefined if it is not a limit. GitHub marks a limit in one of three ways. */
 function limitOf({ status, headers }: HttpAnswer, message: string, nowMs: number): number | undefined {
   const after = seconds(headers['retry-after'])
   if (after !== undefined) return after * 1_000
@@ -109,9 +106,9 @@ function plain(word: string): string {
 }
 
 const PAGE_ITEMS = 50
-/** So far back a look-up goes; further than that is a question for a person, not a no. */
+/** How far back a look-up goes. Beyond that a person must check; it does not prove that nothing happened. */
 const PAGES_MAX = 10
-/** Texts of issues have up to 64 KiB each. */
+/** An issue has up to 64 KiB of text. */
 const PAGE_BYTES_MAX = 4_194_304
 
 export const saidIssue = z.object({
@@ -123,14 +120,14 @@ export const saidIssue = z.object({
 })
 export const saidComment = z.object({ id: z.int(), html_url: z.string(), body: z.string().nullable().optional() })
 
-/** Unlike the key it tells nothing about what was asked for. */
+/** A hash: unlike the key, it reveals nothing about the request. */
 export function markerOf(key: string): string {
   return `${MARKER}${createHash('sha256').update(key).digest('hex').slice(0, 40)} -->`
 }
 
 export type GithubApi = {
   ask<T>(method: 'GET' | 'POST' | 'PATCH', path: string, shape: z.ZodType<T>, body?: object): Promise<T>
-  /** The first item with the marker of the key, newest page first where GitHub can; null only when all were seen. */
+  /** Returns the first item with the marker of the key, or null after all were checked. GitHub lists the newest first where it can. */
   find<T extends { readonly body?: string | null | undefined }>(
     path: string,
     shape: z.ZodType<T>,
@@ -143,11 +140,10 @@ export function openGithubApi(input: GithubConnectorInput, context: CallContext,
   const reach = httpReachOf(base, input.reach)
 
   async function send(method: string, path: string, body?: object) {
-    const url = decideUrl(`${base.href.replace(/\/$/, '')}${path}`, reach)
-    if (!url.ok) throw new ConnectorFailure('permission_denied', url.reason, 'no')
+    const url = allowedUrl(`${base.href.replace(/\/$/, '')}${path}`, reach)
     const text = body === undefined ? undefined : JSON.stringify(body)
     const answer = await sendRequest({
-      url: url.value,
+      url,
       method,
       body: text,
       headers: {
@@ -155,14 +151,12 @@ export function openGithubApi(input: GithubConnectorInput, context: CallContext,
         'x-github-api-version': '2022-11-28',
         'user-agent': 'concord',
         authorization: `Bearer ${await context.secret(input.secret_ref)}`,
-        ...(text === undefined
-          ? {}
-          : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) }),
+        ...jsonHeaders(text),
       },
       signal: context.signal,
       bytesMax: PAGE_BYTES_MAX,
       reach,
-      resolve: input.resolve ?? systemResolve,
+      resolve: input.resolve,
       ca: input.ca,
     })
     if (answer.status < 200 || answer.status >= 300) throw failureOfGithub(answer, now().getTime())
@@ -179,12 +173,12 @@ export function openGithubApi(input: GithubConnectorInput, context: CallContext,
       const answer = await send('GET', `${path}${path.includes('?') ? '&' : '?'}per_page=${PAGE_ITEMS}&page=${page}`)
       const found = read(answer.body, z.array(shape)).find(({ body }) => body?.includes(marker))
       if (found) return found
-      // The address of the next page is GitHub's to say, but not ours to follow: only whether there is one.
+      // The URL of the next page is not followed; the header only shows whether there is one.
       if (!String(answer.headers['link'] ?? '').includes('rel="next"')) return null
     }
     throw new ConnectorFailure(
       'validation_error',
-      `not among the last ${PAGES_MAX * PAGE_ITEMS}; a person must look`,
+      `It is not among the last ${PAGES_MAX * PAGE_ITEMS} items; a person must check.`,
       'unknown',
     )
   }
@@ -201,6 +195,6 @@ function read<T>(body: Buffer, shape: z.ZodType<T>): T {
   try {
     return shape.parse(JSON.parse(body.toString('utf8')))
   } catch {
-    throw new ConnectorFailure('transient_connector_error', 'the answer is not one of GitHub', 'unknown')
+    throw new ConnectorFailure('transient_connector_error', 'The answer does not match the API of GitHub.', 'unknown')
   }
 }

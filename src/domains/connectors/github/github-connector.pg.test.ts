@@ -65,7 +65,7 @@ describe('GitHub', () => {
     hub.fill(600)
     const { ok, error } = await call('find_issue', { key: 'open-4' })
     assert.equal(ok, false)
-    assert.match(error?.message ?? '', /not among the last 500; a person must look/)
+    assert.match(error?.message ?? '', /not among the last 500 items; a person must check/)
   })
 
   for (const [mode, error_class, happened, waits] of [
@@ -89,14 +89,14 @@ describe('GitHub', () => {
     const stranger = await call('get_issue', { number: 1 }, 'k', 'stranger')
     assert.equal(stranger.error?.error_class, 'permission_denied')
     const missing = await call('get_issue', { number: 999_999 })
-    assert.match(missing.error?.message ?? '', /no such thing, or the token does not see it \(404\)/)
+    assert.match(missing.error?.message ?? '', /does not have it, or the token has no access to it \(404\)/)
     const gone = await call('create_github_issue', { repository: 'acme/gone', title: 'A', body: 'B' })
     assert.deepEqual([gone.error?.error_class, gone.error?.happened], ['validation_error', 'no'])
     const invalid = await call('create_github_issue', { title: 'invalid', body: 'B' })
-    assert.equal(invalid.error?.message, 'GitHub does not take it: title missing_field')
+    assert.equal(invalid.error?.message, 'GitHub refused the input: title missing_field.')
     hub.mode = 'echo_error'
     const echoed = await call('create_github_issue', { title: 'A', body: 'B' })
-    assert.equal(echoed.error?.message, 'GitHub does not take it: ? invalid')
+    assert.equal(echoed.error?.message, 'GitHub refused the input: ? invalid.')
   })
 
   for (const [what, input] of [
@@ -114,7 +114,7 @@ describe('GitHub', () => {
 
   test('[CON-11] nothing is written without a key, and a declaration that cannot be right is not loaded', async () => {
     const { error } = await call('create_github_issue', { title: 'A', body: 'B' }, '')
-    assert.match(error?.message ?? '', /not called without an idempotency key/)
+    assert.match(error?.message ?? '', /requires an idempotency key/)
     const odd = githubConnector({
       secret_ref: 'vault://x',
       repositories: ['acme', 'a/..'],
@@ -123,6 +123,9 @@ describe('GitHub', () => {
     const found = checkConnector(odd)
       .map(({ message }) => message)
       .join('\n')
-    assert.match(found, /base_url: [\s\S]*acme is not owner\/name[\s\S]*a\/\.\. is not owner\/name/)
+    assert.match(
+      found,
+      /base_url: [\s\S]*acme must have the form owner\/name[\s\S]*a\/\.\. must have the form owner\/name/,
+    )
   })
 })

@@ -1,8 +1,16 @@
-/** Issues and comments on GitHub. GitHub knows no keys, so every text carries a marker by which its effect can be found again. */
+/** Issues and comments on GitHub. GitHub has no idempotency keys, so every text carries a marker that identifies its effect. */
 import { z } from 'zod'
 import type { JsonValue } from '#kernel/json-value'
-import { type Connector, ConnectorFailure, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
-import { type ConnectorDefinition, type ConnectorTools, defineConnector } from '../define-connector.ts'
+import {
+  type Connector,
+  type ConnectorDefinition,
+  ConnectorFailure,
+  type ConnectorResult,
+  type ConnectorTools,
+  defineConnector,
+  succeeded,
+  unsupported,
+} from '../connector.ts'
 import { decideUrl, httpReachOf, isRange } from '../http/reach.ts'
 import {
   body,
@@ -25,7 +33,7 @@ export function githubConnector(input: GithubConnectorInput): ConnectorDefinitio
   const { secret_ref: _ref, repositories: _repositories, base_url: _base, timeout_ms: _timeout, ...named } = declared
   const repository = z
     .string()
-    .refine((name) => repositories.includes(name), 'none of the repositories of this connector')
+    .refine((name) => repositories.includes(name), 'It is not a repository of this connector.')
   const of = { repository: '{input.repository}' }
   const reads = { side_effect_class: 'none' as const, scopes: ['issues:read'], timeout_ms }
   const writes = { side_effect_class: 'queryable' as const, scopes: ['issues:write'], timeout_ms, approval_required }
@@ -112,23 +120,23 @@ function findFlaws(
   const full = URL.canParse(base) ? httpReachOf(new URL(base), reach) : undefined
   const decided = full && decideUrl(base, full)
   return [
-    ...(decided ? (decided.ok ? [] : [`base_url: ${decided.reason}`]) : ['base_url is no address']),
+    ...(decided ? (decided.ok ? [] : [`base_url: ${decided.reason}`]) : ['base_url is not a URL.']),
     ...(full?.private_networks ?? [])
       .filter((range) => !isRange(range))
-      .map((range) => `${range} is no range of addresses`),
-    ...(repositories.length === 0 ? ['it names no repository'] : []),
-    ...repositories.filter((name) => !REPOSITORY.test(name)).map((name) => `${name} is not owner/name`),
+      .map((range) => `${range} is not a range of addresses.`),
+    ...(repositories.length === 0 ? ['It names no repository.'] : []),
+    ...repositories.filter((name) => !REPOSITORY.test(name)).map((name) => `${name} must have the form owner/name.`),
   ]
 }
 
 type Input = { readonly repository: string; readonly number: number; readonly key: string; readonly body: string }
-type EffectHandler = (
+type OperationHandler = (
   api: GithubApi,
   input: Input & { readonly title: string; readonly labels?: string[] },
   key: string | null,
 ) => Promise<JsonValue>
 
-const handlers: Readonly<Record<string, EffectHandler>> = {
+const handlers: Readonly<Record<string, OperationHandler>> = {
   create_github_issue: async (api, { repository, title: named, body: text, labels }, key) =>
     viewIssue(
       await api.ask('POST', `/repos/${repository}/issues`, saidIssue, {
@@ -164,15 +172,16 @@ function openGithub(input: GithubConnectorInput & { readonly name: string }, { n
     async call({ capability, input: given, context }): Promise<ConnectorResult> {
       const handler = Object.hasOwn(handlers, capability) ? handlers[capability] : undefined
       if (!handler) return unsupported(capability)
-      // The gate has seen that the input fits the operation.
-      const fitted = given as unknown as Parameters<EffectHandler>[1]
+      // The gate has checked the input.
+      const fitted = given as unknown as Parameters<OperationHandler>[1]
       return succeeded(await handler(openGithubApi(input, context, now), fitted, context.idempotency_key))
     },
   }
 }
 
 function marked(text: string, key: string | null): string {
-  if (key === null) throw new ConnectorFailure('validation_error', 'nothing is written without a key', 'no')
+  if (key === null)
+    throw new ConnectorFailure('validation_error', 'GitHub is not written to without an idempotency key.', 'no')
   return `${text}\n\n${markerOf(key)}`
 }
 

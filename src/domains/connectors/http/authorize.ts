@@ -1,8 +1,7 @@
-/** Puts the credential of a connector on a request at the moment it is sent; what it makes from a secret is concealed like the secret. */
+/** Adds the credential of a connector to a request when it is sent. Everything made from a secret is concealed like the secret. */
 import { createHmac } from 'node:crypto'
 import type { Clock } from '#kernel/clock'
-import { type CallContext, ConnectorFailure } from '../connector.ts'
-import type { ConnectorAuth } from '../define-connector.ts'
+import { type CallContext, type ConnectorAuth, ConnectorFailure } from '../connector.ts'
 import type { HttpSigning } from './http-connector.ts'
 import { type HttpAnswer, type HttpRequest, retryAfterMs } from './request.ts'
 
@@ -12,17 +11,17 @@ type Headers = Readonly<Record<string, string>>
 
 export type Authorizer = {
   headersFor(request: Unsigned, context: CallContext): Promise<Headers>
-  /** True: the credential was a token that may be stale, and another one can be had. */
+  /** Drops the token. Returns true if there was one, so that a new token may help. */
   forget(): boolean
 }
 
-/** A token is asked for anew this long before it runs out. */
+/** A token is renewed this long before it expires. */
 const EARLY_MS = 30_000
 
 export function openAuthorizer(
   auth: HttpAuth,
   now: Clock,
-  ask: (url: string, form: string, context: CallContext) => Promise<HttpAnswer>,
+  ask: (url: string, form: string, context: CallContext) => Promise<HttpAnswer> = refuseToken,
 ): Authorizer {
   let token: { readonly value: string; readonly untilMs: number } | undefined
   const secretOf = (context: CallContext) => context.secret(auth.secret_ref ?? '')
@@ -51,7 +50,7 @@ export function openAuthorizer(
     }
   }
 
-  /** Over time, method, path and body: none of them can be changed on the way, and an old request is not worth much. */
+  /** Signs time, method, path and body: none can be changed on the way, and a receiver can reject an old request. */
   async function sign({ url, method, body }: Unsigned, context: CallContext): Promise<Headers> {
     const timestamp = String(Math.floor(now().getTime() / 1_000))
     const text = [timestamp, method, `${url.pathname}${url.search}`, body ?? ''].join('\n')
@@ -89,16 +88,20 @@ export function openAuthorizer(
   }
 }
 
-/** Nothing was done yet when a token cannot be had. */
+function refuseToken(): Promise<never> {
+  return Promise.reject(new ConnectorFailure('permission_denied', 'There is no token server.', 'no'))
+}
+
+/** Without a token, the operation itself has not been sent. */
 function readToken(
   { status, headers, body }: HttpAnswer,
   nowMs: number,
 ): { readonly value: string; readonly untilMs: number } {
   const waitMs = retryAfterMs(headers['retry-after'])
-  if (status === 429) throw new ConnectorFailure('rate_limited', 'the token server asks to slow down', 'no', waitMs)
+  if (status === 429) throw new ConnectorFailure('rate_limited', 'The token server limits the rate.', 'no', waitMs)
   if (status >= 500)
-    throw new ConnectorFailure('transient_connector_error', `the token server answered ${status}`, 'no', waitMs)
-  if (status !== 200) throw new ConnectorFailure('permission_denied', `the token server answered ${status}`, 'no')
+    throw new ConnectorFailure('transient_connector_error', `The token server answered ${status}.`, 'no', waitMs)
+  if (status !== 200) throw new ConnectorFailure('permission_denied', `The token server answered ${status}.`, 'no')
   try {
     const given = JSON.parse(body.toString('utf8')) as { access_token?: unknown; expires_in?: unknown }
     if (typeof given.access_token === 'string' && given.access_token.length >= 6) {
@@ -106,7 +109,7 @@ function readToken(
       return { value: given.access_token, untilMs: nowMs + lastsMs }
     }
   } catch {
-    // Said below: what is no JSON and what holds no token are the same to a caller.
+    // Invalid JSON and a missing token are the same to a caller; see below.
   }
-  throw new ConnectorFailure('transient_connector_error', 'the token server gave no token', 'no')
+  throw new ConnectorFailure('transient_connector_error', 'The token server returned no token.', 'no')
 }

@@ -9,7 +9,7 @@ import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
 import { type ApiMode, type MisbehavingApi, openMisbehavingApi } from '#test/misbehaving-api'
 import { selfSigned } from '#test/self-signed'
 import { checkConnector } from '../check-connector.ts'
-import type { AuthMode } from '../define-connector.ts'
+import type { AuthMode } from '../connector.ts'
 import { httpConnector, type HttpConnectorInput } from './http-connector.ts'
 
 const SECRET = 'ada:canary-secret-0123456789'
@@ -268,15 +268,15 @@ describe('http connector', () => {
   test('a declaration that cannot work is refused before it is ever called', () => {
     const flawed: [Partial<HttpConnectorInput>, RegExp][] = [
       [{ base_url: 'http://plain.test' }, /scheme/],
-      [{ base_url: 'not an address' }, /host|port|scheme|address/],
+      [{ base_url: 'not an address' }, /host|port|scheme|not a URL|address/],
       [{ base_url: 'https://127.0.0.1' }, /loopback/],
       [{ base_url: 'https://api.test/?q=1' }, /query/],
       [{ base_url: 'https://user:password@api.test' }, /user name/],
       [{ reach: { private_networks: ['10.0.0.0/99'] } }, /range/],
       [{ auth: { mode: 'oauth_client_credentials', secret_ref: 'vault://x' } }, /token_url/],
       [{ headers: { authorization: 'Bearer abcdefgh12345678' } }, /secret/],
-      [{ operations: operations().map((each) => ({ ...each, path: 'no-slash' })) }, /begin with/],
-      [{ operations: operations().map((each) => ({ ...each, path: '/a/../b' })) }, /dots/],
+      [{ operations: operations().map((each) => ({ ...each, path: 'no-slash' })) }, /must start with/],
+      [{ operations: operations().map((each) => ({ ...each, path: '/a/../b' })) }, /as a segment/],
       [
         {
           operations: operations().map((each) => ({
@@ -285,7 +285,7 @@ describe('http connector', () => {
             side_effect_class: 'keyed' as const,
           })),
         },
-        /changes something/,
+        /declares a side effect/,
       ],
     ]
     for (const [change, message] of flawed) {

@@ -1,89 +1,85 @@
-/** Any HTTP API as a connector: the address that was checked is the one that is dialled, on every hop. */
+/** Any HTTP API as a connector. On every redirect, the checked address is the one that is called. */
 import {
   type CallContext,
   type Connector,
-  type ConnectorCall,
-  ConnectorFailure,
-  type ConnectorResult,
-  unsupported,
-} from '../connector.ts'
-import {
   type ConnectorAuth,
+  type ConnectorCall,
   type ConnectorDefinition,
+  ConnectorFailure,
+  type ConnectorInput,
+  type ConnectorResult,
   type ConnectorTools,
   defineConnector,
-} from '../define-connector.ts'
+  unsupported,
+} from '../connector.ts'
 import { openAuthorizer } from './authorize.ts'
-import { decideUrl, hostOf, httpReachOf, isRange, type Reach } from './reach.ts'
+import { decideUrl, hostOf, httpReachOf, isRange, portOf, type Reach } from './reach.ts'
 import {
+  allowedUrl,
   buildRequest,
   type HttpAnswer,
-  type HttpRequest,
+  jsonHeaders,
+  type Network,
   readAnswer,
-  type Resolve,
   sendAndFollow,
   sendRequest,
-  systemResolve,
 } from './request.ts'
-
-type ConnectorInput = Parameters<typeof defineConnector>[0]
 
 export const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 type HttpMethod = (typeof httpMethods)[number]
 
-/** How an operation becomes a request: path fields, then query fields, and the rest is the JSON body. */
+/** How an operation becomes a request: path fields, then query fields; the other fields are the JSON body. */
 export type HttpForm = {
   readonly method: HttpMethod
-  /** `/invoices/{invoice_id}`, below the base address. */
+  /** `/invoices/{invoice_id}`, below the base URL. */
   readonly path?: string
-  /** The field of the input that holds the whole address; for connectors that fetch what they are told to. */
+  /** The input field that holds the whole URL, for connectors that fetch any URL. */
   readonly url_from?: string
   readonly query?: readonly string[]
-  /** `json` unless said; `text` gives `{ status, text }`. */
+  /** `json` by default; `text` returns `{ status, text }`. */
   readonly answer?: 'json' | 'text'
 }
 
 export type HttpSigning = {
-  /** Of the mode `api_key`; `x-api-key` unless said. */
+  /** For the mode `api_key`; `x-api-key` by default. */
   readonly key_header?: string
-  /** Of the mode `hmac`; `x-signature` and `x-timestamp` unless said. */
+  /** For the mode `hmac`; `x-signature` and `x-timestamp` by default. */
   readonly signature_header?: string
   readonly timestamp_header?: string
-  /** Of the mode `oauth_client_credentials`. */
+  /** For the mode `oauth_client_credentials`. */
   readonly token_url?: string
   readonly client_id?: string
 }
 
 export type HttpConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &
-  Partial<Omit<ConnectorInput, 'open' | 'connector_type' | 'operations' | 'settings' | 'auth'>> & {
+  Partial<Omit<ConnectorInput, 'open' | 'connector_type' | 'operations' | 'settings' | 'auth'>> &
+  Network & {
     readonly base_url: string
     readonly auth?: Partial<ConnectorAuth> & HttpSigning
     readonly operations: readonly (ConnectorInput['operations'][number] & HttpForm)[]
-    /** The host and port of the base address unless said. */
-    readonly reach?: Partial<Reach>
-    /** The header in which a key goes out; `idempotency-key` unless said. */
+    /** The header of the idempotency key; `idempotency-key` by default. */
     readonly idempotency_header?: string
     readonly redirects_max?: number
     readonly headers?: Readonly<Record<string, string>>
-    readonly ca?: string
-    /** Another resolver than that of the machine. */
-    readonly resolve?: Resolve
   }
 
-/** What is wrong with the settings of an HTTP connector, before it is ever called. Pure. */
 function findHttpFlaws(input: HttpConnectorInput, reach: Reach): readonly string[] {
   const { base_url, auth = {}, operations } = input
   const base = decideUrl(base_url, reach)
   const token = auth.token_url
   return [
     ...(base.ok ? [] : [`base_url: ${base.reason}`]),
-    ...(base.ok && (base.value.search !== '' || base.value.hash !== '') ? ['base_url has a query or a fragment'] : []),
-    ...reach.private_networks.filter((range) => !isRange(range)).map((range) => `${range} is no range of addresses`),
-    ...(reach.hosts.length === 0 ? ['it may call no host at all'] : []),
-    ...(auth.mode === 'connection_string' ? ['connection_string is no auth mode of HTTP'] : []),
+    ...(base.ok && (base.value.search !== '' || base.value.hash !== '')
+      ? ['base_url must have no query and no fragment.']
+      : []),
+    ...reach.private_networks
+      .filter((range) => !isRange(range))
+      .map((range) => `${range} is not a range of addresses.`),
+    ...(reach.hosts.length === 0 ? ['No host is allowed.'] : []),
+    ...(auth.mode === 'connection_string' ? ['connection_string is not an auth mode of HTTP.'] : []),
     ...(auth.mode === 'oauth_client_credentials' &&
     (token === undefined || !URL.canParse(token) || auth.client_id === undefined)
-      ? ['oauth_client_credentials needs token_url and client_id']
+      ? ['oauth_client_credentials needs token_url and client_id.']
       : []),
     ...operations.flatMap(findFormFlaws),
   ]
@@ -93,13 +89,13 @@ function findFormFlaws(operation: HttpConnectorInput['operations'][number]): rea
   const { name, method, path, url_from, side_effect_class: kind } = operation
   const reads = method === 'GET' || method === 'HEAD'
   return [
-    ...(httpMethods.includes(method) ? [] : [`${name} has a method that is not known`]),
-    ...((path === undefined) === (url_from === undefined) ? [`${name} needs either path or url_from`] : []),
-    ...(path !== undefined && !path.startsWith('/') ? [`the path of ${name} does not begin with /`] : []),
+    ...(httpMethods.includes(method) ? [] : [`The method of ${name} is not known.`]),
+    ...((path === undefined) === (url_from === undefined) ? [`${name} needs either path or url_from.`] : []),
+    ...(path !== undefined && !path.startsWith('/') ? [`The path of ${name} must start with /.`] : []),
     ...(path?.split('/').some((part) => part === '.' || part === '..')
-      ? [`the path of ${name} has dots for a part`]
+      ? [`The path of ${name} must not contain . or .. as a segment.`]
       : []),
-    ...(reads && kind !== 'none' ? [`${name} sends ${method} and says that it changes something`] : []),
+    ...(reads && kind !== 'none' ? [`${name} sends ${method} but declares a side effect.`] : []),
   ]
 }
 
@@ -138,7 +134,7 @@ function showForm({ method, path, url_from }: HttpForm): string {
 type HttpTerms = Omit<HttpConnectorInput, 'reach'> & { readonly base: URL; readonly reach: Reach }
 
 function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
-  const { name, base, reach, operations, resolve = systemResolve } = terms
+  const { name, base, reach, operations, resolve } = terms
   const forms = new Map<string, HttpForm>(operations.map((operation) => [operation.name, operation]))
   const auth = { mode: 'none' as const, secret_ref: null, scopes: [], ...terms.auth }
   const shared = (context: CallContext) => ({
@@ -150,21 +146,12 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
   })
 
   async function askForToken(address: string, form: string, context: CallContext): Promise<HttpAnswer> {
-    const host = new URL(address)
-    const port = host.port === '' ? (host.protocol === 'https:' ? 443 : 80) : Number(host.port)
-    const tokenReach = { ...reach, hosts: [...reach.hosts, hostOf(host)], ports: [...reach.ports, port] }
-    const url = decideUrl(address, tokenReach)
-    if (!url.ok) throw new ConnectorFailure('permission_denied', url.reason, 'no')
+    const given = new URL(address)
+    const tokenReach = { ...reach, hosts: [...reach.hosts, hostOf(given)], ports: [...reach.ports, portOf(given)] }
+    const url = allowedUrl(address, tokenReach)
     const headers = { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' }
     try {
-      return await sendRequest({
-        ...shared(context),
-        reach: tokenReach,
-        url: url.value,
-        method: 'POST',
-        headers,
-        body: form,
-      })
+      return await sendRequest({ ...shared(context), reach: tokenReach, url, method: 'POST', headers, body: form })
     } catch (error) {
       // The operation itself has not been sent yet.
       if (error instanceof ConnectorFailure)
@@ -183,11 +170,11 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
         'no',
       )
     const { url, body } = built.value
-    // An address from the input may be anybody's: the credential is for the origin of the base address, as on a redirect.
+    // A URL from the input may be any host: the credential goes only to the origin of the base URL, as on a redirect.
     const isOwn = url.origin === base.origin
     const credential = isOwn ? await authorizer.headersFor({ url, method: form.method, body }, context) : {}
     const key = context.idempotency_key
-    const request: HttpRequest = {
+    const request = {
       ...shared(context),
       url,
       method: form.method,
@@ -196,20 +183,14 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
         accept: form.answer === 'text' ? '*/*' : 'application/json',
         'user-agent': 'concord',
         ...terms.headers,
-        ...(body === undefined
-          ? {}
-          : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) }),
+        ...jsonHeaders(body),
         ...(key === null || form.method === 'GET' || form.method === 'HEAD'
           ? {}
           : { [terms.idempotency_header ?? 'idempotency-key']: key }),
         ...credential,
       },
     }
-    return sendAndFollow({
-      request,
-      redirectsMax: terms.redirects_max ?? REDIRECTS_MAX,
-      credentialHeaders: Object.keys(credential),
-    })
+    return sendAndFollow(request, terms.redirects_max ?? REDIRECTS_MAX, Object.keys(credential))
   }
 
   return {
@@ -220,7 +201,7 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
       const form = forms.get(call.capability)
       if (!form) return unsupported(call.capability)
       const first = await send(form, call)
-      // A refused token was refused before anything was done: one more try with a new one.
+      // A refused token means that nothing happened: one retry with a new token.
       const answer = first.status === 401 && authorizer.forget() ? await send(form, call) : first
       return readAnswer(form, answer, call.context.output_max_bytes)
     },

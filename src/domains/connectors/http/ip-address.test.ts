@@ -47,9 +47,9 @@ test('everything else is named', () => {
     ['2002:7f00:1::', '6to4'],
     ['2001:0:7f00:1::', 'protocol assignments and tunnels'],
     ['2001:db8::1', 'documentation'],
-    ['fe80::1%eth0', 'no address'],
-    ['0177.0.0.1', 'no address'],
-    ['127.1', 'no address'],
+    ['fe80::1%eth0', 'not an IP address'],
+    ['0177.0.0.1', 'not an IP address'],
+    ['127.1', 'not an IP address'],
   ]
   for (const [address, network] of cases) assert.equal(specialNetworkOf(address), network, address)
 })

@@ -1,4 +1,4 @@
-/** Where an HTTP connector may go: schemes, hosts, ports and networks. Pure, and asked again on every hop. */
+/** What an HTTP connector may call: schemes, hosts, ports and networks. It is checked again on every redirect. Pure. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 
 /** 4 or 16 bytes. */
@@ -22,7 +22,7 @@ const special4: readonly (readonly [string, string])[] = [
   ['240.0.0.0/4', 'reserved'],
 ]
 
-/** Inside the one block that is global, the parts that are not: tunnels would carry an inner address past the check. */
+/** The parts of the global block that are not global: a tunnel would bypass the check with an inner address. */
 const special6: readonly (readonly [string, string])[] = [
   ['2001::/23', 'protocol assignments and tunnels'],
   ['2001:db8::/32', 'documentation'],
@@ -32,10 +32,10 @@ const special6: readonly (readonly [string, string])[] = [
 const global6 = '2000::/3'
 const mapped6 = '::ffff:0:0/96'
 
-/** The name of the special network that the address belongs to; undefined: it is public. */
+/** Returns the name of the special network of the address, or undefined if it is public. */
 export function specialNetworkOf(address: string): string | undefined {
   const bytes = parseIp(address)
-  if (!bytes) return 'no address'
+  if (!bytes) return 'not an IP address'
   if (bytes.length === 4) return special4.find(([range]) => isIn(bytes, range))?.[1]
   if (isIn(bytes, mapped6)) return specialNetworkOf(bytes.slice(12).join('.'))
   if (!isIn(bytes, global6))
@@ -43,7 +43,7 @@ export function specialNetworkOf(address: string): string | undefined {
   return special6.find(([range]) => isIn(bytes, range))?.[1]
 }
 
-/** Whether one of the ranges (`10.1.0.0/16`, `::1/128`, or a single address) holds it; a mapped address counts as its inner one. */
+/** Whether a range (`10.1.0.0/16`, `::1/128`, or a single address) contains it. A mapped IPv6 address counts as its IPv4 address. */
 export function isInRanges(address: string, ranges: readonly string[]): boolean {
   const bytes = parseIp(address)
   if (!bytes) return false
@@ -70,7 +70,7 @@ function isIn(bytes: IpBytes, range: string): boolean {
   })
 }
 
-/** Canonical texts only, as the URL parser and the resolver give them: no octal, hex or short IPv4 forms get here unread. */
+/** Accepts only canonical texts, as the URL parser and the resolver return them: no octal, hex or short IPv4 forms. */
 export function parseIp(text: string): IpBytes | undefined {
   return text.includes(':') ? parse6(text) : parse4(text)
 }
@@ -82,7 +82,7 @@ function parse4(text: string): IpBytes | undefined {
 }
 
 function parse6(text: string): IpBytes | undefined {
-  // A zone names an interface of this machine; no public address has one.
+  // A zone is an interface of this machine; a public address has none.
   if (text.includes('%')) return undefined
   const tail = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text)
   const inner = tail ? parse4(tail[2] ?? '') : undefined
@@ -102,22 +102,22 @@ function parse6(text: string): IpBytes | undefined {
 }
 
 export type Reach = {
-  /** Exact names, or `*.example.com` for everything below it; `*` is every public host. */
+  /** Exact names, `*.example.com` for all of its subdomains, or `*` for every public host. */
   readonly hosts: readonly string[]
   readonly ports: readonly number[]
-  /** Clear text is for networks that are one's own. */
+  /** Plain HTTP, for private networks. */
   readonly allow_http: boolean
-  /** Ranges outside the public internet that may be dialled all the same, such as `10.1.0.0/16`. */
+  /** Ranges outside the public internet that may be called, such as `10.1.0.0/16`. */
   readonly private_networks: readonly string[]
 }
 
 export function decideUrl(text: string, reach: Reach, base?: URL): Decision<URL> {
-  if (!URL.canParse(text, base?.href)) return no('is no address')
+  if (!URL.canParse(text, base?.href)) return refuse('connectors.address.not_allowed', 'The text is not a URL.')
   const url = new URL(text, base?.href)
   const isPlain = url.protocol === 'http:' && reach.allow_http
   if (url.protocol !== 'https:' && !isPlain) return no(`has the scheme ${quote(url.protocol)}`)
   if (url.username !== '' || url.password !== '') return no('carries a user name')
-  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
+  const port = portOf(url)
   if (!reach.ports.includes(port)) return no(`has the port ${port}`)
   const host = hostOf(url)
   if (!reach.hosts.some((allowed) => isHost(host, allowed))) return no(`has the host ${quote(host)}`)
@@ -128,22 +128,26 @@ export function decideUrl(text: string, reach: Reach, base?: URL): Decision<URL>
   return accept(url)
 }
 
-/** The base address says where a connector goes; whoever wants more says so. */
+/** By default a connector calls only the host and port of its base URL. */
 export function httpReachOf(base: URL, reach: Partial<Reach> = {}): Reach {
-  const port = base.port === '' ? (base.protocol === 'https:' ? 443 : 80) : Number(base.port)
-  return { hosts: [hostOf(base)], ports: [port], allow_http: false, private_networks: [], ...reach }
+  return { hosts: [hostOf(base)], ports: [portOf(base)], allow_http: false, private_networks: [], ...reach }
 }
 
-/** The name or the literal, without brackets and without the dot that ends an absolute name. */
+export function portOf({ port, protocol }: URL): number {
+  if (port !== '') return Number(port)
+  return protocol === 'https:' ? 443 : 80
+}
+
+/** The name or the IP address, without brackets and without the final dot of an absolute name. */
 export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
 }
 
-/** Every address is asked: the one that a name stands for now, and the one that somebody wrote down. */
-export function decideAddress(address: string, reach: Reach): Decision<string> {
+/** Checks every address: the resolved ones, and one in the URL itself. */
+export function decideAddress(address: string, reach: Pick<Reach, 'private_networks'>): Decision<string> {
   const network = specialNetworkOf(address)
   if (network === undefined || isInRanges(address, reach.private_networks)) return accept(address)
-  return no(`leads to an address that is ${network}`)
+  return no(`resolves to an address that is ${network}`)
 }
 
 function isHost(host: string, allowed: string): boolean {
@@ -152,5 +156,5 @@ function isHost(host: string, allowed: string): boolean {
 }
 
 function no(what: string): Decision<never> {
-  return refuse('connectors.address.not_allowed', `the address ${what}, which this connector may not call`)
+  return refuse('connectors.address.not_allowed', `The URL ${what}, which this connector may not call.`)
 }

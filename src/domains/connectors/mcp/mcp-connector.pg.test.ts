@@ -52,7 +52,7 @@ describe('an MCP server as a connector', () => {
       [refused.ok, refused.error?.error_class, refused.error?.happened],
       [false, 'permission_denied', 'no'],
     )
-    assert.match(refused.error?.message ?? '', /nobody has approved the definition of lines\.write_line yet/)
+    assert.match(refused.error?.message ?? '', /The definition of lines\.write_line is not approved yet/)
     assert.equal(mount.noted('started').length, before)
     assert.equal((await gate.invocations()).length, 0)
   })
@@ -88,7 +88,7 @@ describe('an MCP server as a connector', () => {
       assert.deepEqual([refused.error?.error_class, refused.error?.happened], ['permission_denied', 'no'])
       assert.match(
         refused.error?.message ?? '',
-        /not the one that was approved: description was "Writes a line down\." and is "Writes a line down\. Also read/,
+        /not the approved one: description was "Writes a line down\." and is "Writes a line down\. Also read/,
       )
     }
     assert.equal(mount.noted('write').length, writes)
@@ -103,9 +103,9 @@ describe('an MCP server as a connector', () => {
     const refused = await write({ line: 'three' })
     assert.match(refused.error?.message ?? '', /input_schema\.required was \["line"\] and is \["line","pattern"\]/)
     accepted(await approve(accepted(await check())[0]?.seen_hash ?? ''))
-    assert.match((await write({ line: 'three' })).error?.message ?? '', /does not fit at pattern/)
+    assert.match((await write({ line: 'three' })).error?.message ?? '', /does not match its schema at pattern/)
     assert.equal((await write({ line: 'three', pattern: 'x' })).ok, true)
-    assert.match((await write({ line: 'three', odd: 'x' })).error?.message ?? '', /does not fit/)
+    assert.match((await write({ line: 'three', odd: 'x' })).error?.message ?? '', /does not match its schema/)
     mount.script({})
     assert.equal((await write({ line: 'three', pattern: 'x' })).error?.error_class, 'permission_denied')
   })
@@ -113,7 +113,7 @@ describe('an MCP server as a connector', () => {
   test('a tool that is gone is refused, and is welcome when it comes back as it was', async () => {
     accepted(await approve(accepted(await check())[0]?.seen_hash ?? ''))
     mount.script({ isGone: true })
-    assert.match((await write()).error?.message ?? '', /is not the one that was approved: .* is gone/)
+    assert.match((await write()).error?.message ?? '', /is not the approved one: .* was removed/)
     mount.script({})
     assert.equal((await write()).ok, true)
   })
@@ -148,7 +148,7 @@ describe('an MCP server as a connector', () => {
     const asked = { workspaceId: gate.world.workspace, traceId: TRACE, signal: new AbortController().signal }
     const checked = await gate.connectors.check('nowhere', asked)
     assert.equal(checked.ok ? '' : checked.code, 'connectors.definition.unavailable')
-    assert.match(checked.ok ? '' : checked.reason, /the server ended \(code 127\)/)
+    assert.match(checked.ok ? '' : checked.reason, /The server ended \(code 127\)/)
   })
 
   test('a server that says nothing at all is left when nobody waits any more, with its children', async () => {
@@ -202,10 +202,10 @@ describe('the declaration of a mount', () => {
   })
 
   test('what cannot be right is told before anything is started', () => {
-    assert.match(findings({ server: { stdio: { command: 'npx' } } }), /no absolute path/)
+    assert.match(findings({ server: { stdio: { command: 'npx' } } }), /must be an absolute path/)
     assert.match(findings({ tools: { a: { tool: 'x' }, b: { tool: 'x' } } }), /x is mounted twice/)
     const leaking = { command: '/bin/true', env: { API_TOKEN: 'abcdef0123456789' } }
-    assert.match(findings({ server: { stdio: leaking } }), /settings\.env\.API_TOKEN holds a secret/)
+    assert.match(findings({ server: { stdio: leaking } }), /settings\.env\.API_TOKEN contains a secret/)
     const plain = { command: '/bin/true', secret_env: { API_TOKEN: 'abcdef0123456789' } }
     assert.match(findings({ server: { stdio: plain } }), /is not a reference/)
     assert.match(findings({ server: { http: { url: 'http://example.com/mcp' } } }), /scheme/)

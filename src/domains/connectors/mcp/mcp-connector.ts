@@ -1,33 +1,47 @@
-/** Any MCP server as a connector: its tools are governed operations, called only as a person approved their definitions. */
+/** Any MCP server as a connector. Its tools are governed operations, called only with a definition that a person approved. */
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import {
   type Connector,
+  type ConnectorDefinition,
   ConnectorFailure,
+  type ConnectorInput,
+  type ConnectorOperationContract,
   type ConnectorResult,
+  type ConnectorTools,
+  defineConnector,
   type LookContext,
   succeeded,
   unsupported,
 } from '../connector.ts'
-import {
-  type ConnectorDefinition,
-  type ConnectorOperationContract,
-  type ConnectorTools,
-  defineConnector,
-} from '../define-connector.ts'
-import { hashDefinition } from '../definitions/definition.ts'
+import { hashDefinition } from '../definitions.ts'
 import { decideUrl, httpReachOf, isRange } from '../http/reach.ts'
-import { type McpSession, openMcpSession } from './mcp-session.ts'
-import type { HttpServer, McpConnectorInput, StdioServer } from './mcp-settings.ts'
+import { type HttpServer, type McpServer, type McpSession, openMcpSession } from './mcp-session.ts'
+import type { StdioServer } from './stdio-transport.ts'
+
+/** The terms that the project sets for a tool. The hints of the server about itself are ignored. */
+export type McpToolTerms = Partial<
+  Omit<ConnectorOperationContract, 'name' | 'description' | 'input' | 'output' | 'idempotency'>
+> & {
+  /** Its name on the server, if it is not that of the operation. */
+  readonly tool?: string
+}
+
+export type McpConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &
+  Partial<Omit<ConnectorInput, 'open' | 'connector_type' | 'operations' | 'settings' | 'auth' | 'flaws' | 'pinned'>> & {
+    readonly server: McpServer
+    /** By operation: lower-case letters, digits and `_`. A tool that is not listed here cannot be called. */
+    readonly tools: Readonly<Record<string, McpToolTerms>>
+  }
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 function findMcpFlaws({ server, tools }: McpConnectorInput): readonly string[] {
   const names = Object.entries(tools).map(([operation, { tool = operation }]) => tool)
   return [
-    ...names.filter((name, at) => names.indexOf(name) !== at).map((name) => `the tool ${name} is mounted twice`),
+    ...names.filter((name, at) => names.indexOf(name) !== at).map((name) => `The tool ${name} is mounted twice.`),
     ...('stdio' in server ? findStdioFlaws(server.stdio) : findHttpFlaws(server.http)),
   ]
 }
@@ -35,27 +49,27 @@ function findMcpFlaws({ server, tools }: McpConnectorInput): readonly string[] {
 function findStdioFlaws({ command, cwd, env = {}, secret_env = {} }: StdioServer): readonly string[] {
   const variables = [...Object.keys(env), ...Object.keys(secret_env)]
   return [
-    ...(isAbsolute(command) ? [] : ['command is no absolute path: nothing is looked up in a PATH']),
-    ...(cwd === undefined || isAbsolute(cwd) ? [] : ['cwd is no absolute path']),
-    ...variables.filter((name) => !VARIABLE.test(name)).map((name) => `${name} is no name of a variable`),
-    ...variables.filter((name, at) => variables.indexOf(name) !== at).map((name) => `${name} is set twice`),
+    ...(isAbsolute(command) ? [] : ['command must be an absolute path: there is no PATH.']),
+    ...(cwd === undefined || isAbsolute(cwd) ? [] : ['cwd must be an absolute path.']),
+    ...variables.filter((name) => !VARIABLE.test(name)).map((name) => `${name} is not a valid name of a variable.`),
+    ...variables.filter((name, at) => variables.indexOf(name) !== at).map((name) => `${name} is set twice.`),
   ]
 }
 
 function findHttpFlaws({ url, auth, reach }: HttpServer): readonly string[] {
-  if (!URL.canParse(url)) return ['url is no address']
+  if (!URL.canParse(url)) return ['url is not a URL.']
   const full = httpReachOf(new URL(url), reach)
   const decided = decideUrl(url, full)
   return [
     ...(decided.ok ? [] : [`url: ${decided.reason}`]),
-    ...full.private_networks.filter((range) => !isRange(range)).map((range) => `${range} is no range of addresses`),
+    ...full.private_networks.filter((range) => !isRange(range)).map((range) => `${range} is not a range of addresses.`),
     ...(['none', 'bearer', 'api_key'].includes(auth?.mode ?? 'none')
       ? []
-      : ['an MCP server is called with the auth mode none, bearer or api_key']),
+      : ['The auth mode of an MCP server must be none, bearer or api_key.']),
   ]
 }
 
-/** A tool as its server describes it: what is pinned, and what becomes the contract of the operation. Pure. */
+/** A tool as its server describes it. */
 type SaidTool = {
   readonly name: string
   readonly description?: string | undefined
@@ -65,33 +79,33 @@ type SaidTool = {
 
 const DEFINITION_CHARS_MAX = 65_536
 
-/** Name, description and schemas: everything that decides what a call means to those who make it. */
+/** Returns the approved parts: name, description and schemas, which define what a call means to its caller. */
 function definitionOf({ name, description, inputSchema, outputSchema }: SaidTool): JsonObject {
   const said = { name, description: description ?? '', input_schema: inputSchema, output_schema: outputSchema ?? null }
   const text = JSON.stringify(said)
-  // Nobody reads more than that before approving it.
+  // A person must be able to read it before approving it.
   if (text.length > DEFINITION_CHARS_MAX)
     throw new ConnectorFailure(
       'permission_denied',
-      `the server says more than ${DEFINITION_CHARS_MAX} characters about a tool`,
+      `The server describes a tool with more than ${DEFINITION_CHARS_MAX} characters.`,
       'no',
     )
-  // It came off the wire as JSON; this drops what only code can hold.
+  // It arrived as JSON; this drops undefined fields.
   return JSON.parse(text) as JsonObject
 }
 
 const content = z.array(z.looseObject({ type: z.string() }))
 
-/** What every tool gives back; `structured` has a shape only where the server promises one. */
+/** The output of every tool; `structured` has a schema only if the server declares one. */
 const mcpOutput = z.object({ content, structured: z.unknown() })
 
-/** Takes the approved texts and schemas; the terms stay those of the mount. */
+/** Uses the approved texts and schemas, and keeps the terms of the project. */
 function contractOf(operation: ConnectorOperationContract, approved: JsonObject): Decision<ConnectorOperationContract> {
   const { description, input_schema, output_schema } = approved
   try {
     const input = shapeOf(input_schema, { type: 'object', additionalProperties: false })
     const shape = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' })
-    if (shape.type !== 'object' || shape.additionalProperties !== false) throw new TypeError('it is no object')
+    if (shape.type !== 'object' || shape.additionalProperties !== false) throw new TypeError('It is not an object.')
     const structured = output_schema === null ? z.unknown() : shapeOf(output_schema, {})
     return accept({
       ...operation,
@@ -100,20 +114,20 @@ function contractOf(operation: ConnectorOperationContract, approved: JsonObject)
       output: z.object({ content, structured }),
     })
   } catch (error) {
-    const why = error instanceof Error ? error.message.slice(0, 200) : 'it is no schema'
-    return refuse('connectors.definition.unreadable', `a schema of ${operation.name} cannot be read: ${why}`)
+    const why = error instanceof Error ? error.message.slice(0, 200) : 'It is not a schema.'
+    return refuse('connectors.definition.unreadable', `A schema of ${operation.name} is not readable: ${why}`)
   }
 }
 
 function shapeOf(schema: JsonValue | undefined, more: JsonObject): z.ZodType {
-  if (schema === undefined || schema === null || !isJsonObject(schema)) throw new TypeError('it is no object')
+  if (schema === undefined || schema === null || !isJsonObject(schema)) throw new TypeError('It is not an object.')
   return z.fromJSONSchema({ ...withoutPatterns(schema), ...more })
 }
 
-/** Keywords whose value is a map from names that people chose: a field may well be called `pattern`. */
+/** Keywords whose value maps field names: a field may be called `pattern`. */
 const maps: readonly string[] = ['properties', '$defs', 'definitions', 'dependentSchemas']
 
-/** A regular expression of a stranger is not run here: one of the wrong kind never ends. The server checks its own. */
+/** Drops foreign regular expressions: a malicious one never ends. The server checks its own. */
 function withoutPatterns(schema: JsonValue): JsonObject {
   const strip = (value: JsonValue): JsonValue => {
     if (Array.isArray(value)) return (value as readonly JsonValue[]).map(strip)
@@ -127,7 +141,7 @@ function withoutPatterns(schema: JsonValue): JsonObject {
     map !== null && isJsonObject(map)
       ? Object.fromEntries(Object.entries(map).map(([name, part]) => [name, strip(part)]))
       : map
-  // An object is stripped into an object.
+  // A stripped object is an object.
   return strip(schema) as JsonObject
 }
 
@@ -149,7 +163,7 @@ export function mcpConnector(input: McpConnectorInput): ConnectorDefinition {
       ...terms,
       name,
       description: `The tool ${tool} of ${input.name}, whose definition nobody has approved yet.`,
-      // Until a definition is approved there is no input that it takes.
+      // Without an approved definition it accepts no input.
       input: z.strictObject({}),
       output: mcpOutput,
     })),
@@ -179,7 +193,7 @@ function openMcp({ name, server, tools }: McpConnectorInput, own: ConnectorTools
     try {
       return await work(session)
     } finally {
-      // Nobody waits for the farewell; `close` of the connector does.
+      // A call does not wait for the end of its session; `close` of the connector does.
       void session.close().finally(() => sessions.delete(session))
     }
   }
@@ -204,12 +218,12 @@ function openMcp({ name, server, tools }: McpConnectorInput, own: ConnectorTools
       return within(context, async (session) => {
         const said = (await session.tools()).filter((each) => each.name === tool)
         if (said.length > 1)
-          throw new ConnectorFailure('permission_denied', `the server has the tool ${tool} twice`, 'no')
+          throw new ConnectorFailure('permission_denied', `The server lists the tool ${tool} twice.`, 'no')
         await context.confirmDefinition(said[0] ? definitionOf(said[0]) : null)
         const { content, structuredContent, isError } = await session.call(tool, { ...input }, context.idempotency_key)
         if (isError === true)
-          throw new ConnectorFailure('validation_error', `the tool failed: ${textIn(content)}`, 'unknown')
-        // It came off the wire as JSON.
+          throw new ConnectorFailure('validation_error', `The tool failed: ${textIn(content)}`, 'unknown')
+        // It arrived as JSON.
         return succeeded({ content: content ?? [], structured: structuredContent ?? null } as unknown as JsonValue)
       })
     },
@@ -224,8 +238,8 @@ function openMcp({ name, server, tools }: McpConnectorInput, own: ConnectorTools
   }
 }
 
-/** The words of the tool, shortened; the gate takes secrets out of them. */
+/** The error text of the tool, shortened; the gate removes secrets from it. */
 function textIn(content: readonly { readonly type: string; readonly text?: unknown }[] | undefined): string {
   const texts = (content ?? []).flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
-  return texts.join(' ').slice(0, ERROR_TEXT_CHARS_MAX) || 'it did not say why'
+  return texts.join(' ').slice(0, ERROR_TEXT_CHARS_MAX) || 'it gave no reason'
 }

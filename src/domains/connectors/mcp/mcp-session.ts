@@ -1,4 +1,4 @@
-/** One session with an MCP server: opened for one call, ended with it. */
+/** One session with an MCP server, for one call. */
 import {
   Client,
   type FetchLike,
@@ -11,15 +11,29 @@ import {
   type Tool,
 } from '@modelcontextprotocol/client'
 import type { Clock } from '#kernel/clock'
-import { type CallContext, ConnectorFailure, type Happened, type LookContext } from '../connector.ts'
-import type { ConnectorTools } from '../define-connector.ts'
+import {
+  type CallContext,
+  type ConnectorAuth,
+  ConnectorFailure,
+  type ConnectorTools,
+  type Happened,
+  type LookContext,
+} from '../connector.ts'
 import { openAuthorizer } from '../http/authorize.ts'
-import { decideUrl, httpReachOf, type Reach } from '../http/reach.ts'
-import { failureOfStatus, type Resolve, sendRequest, systemResolve } from '../http/request.ts'
-import type { HttpServer, McpConnectorInput, StdioServer } from './mcp-settings.ts'
-import { openStdioTransport } from './stdio-transport.ts'
+import { httpReachOf } from '../http/reach.ts'
+import { allowedUrl, failureOfStatus, type HttpRequest, type Network, sendRequest } from '../http/request.ts'
+import { openStdioTransport, type StdioServer } from './stdio-transport.ts'
 
-/** JSON-RPC: the server does not know the method or the tool, or does not take its input. */
+/** A server behind streamable HTTP, called only at checked addresses. */
+export type HttpServer = Network & {
+  readonly url: string
+  /** `none`, `bearer` or `api_key`. */
+  readonly auth?: Partial<ConnectorAuth> & { readonly key_header?: string }
+}
+
+export type McpServer = { readonly stdio: StdioServer } | { readonly http: HttpServer }
+
+/** JSON-RPC: the server does not know the method or the tool, or refuses its input. */
 const refusals: readonly number[] = [-32_600, -32_601, -32_602]
 
 function failureOfMcp(error: unknown, first: ConnectorFailure | undefined, isCalled: boolean): ConnectorFailure {
@@ -36,52 +50,45 @@ function classify(error: unknown): ConnectorFailure {
     const happened: Happened = isNo ? 'no' : 'unknown'
     return new ConnectorFailure(
       isNo ? 'validation_error' : 'transient_connector_error',
-      `the server refused the request (${error.code}): ${error.message.slice(0, 200)}`,
+      `The server refused the request (${error.code}): ${error.message.slice(0, 200)}`,
       happened,
     )
   }
   if (error instanceof SdkError)
     return new ConnectorFailure(
       'transient_connector_error',
-      `the session with the server broke (${error.code})`,
+      `The session with the server broke (${error.code}).`,
       'unknown',
     )
-  return new ConnectorFailure('transient_connector_error', 'the server does not speak MCP as it should', 'unknown')
+  return new ConnectorFailure('transient_connector_error', 'The server violates the MCP protocol.', 'unknown')
 }
 
-/** `fetch` for the MCP client on the guarded dial: the address that was checked is dialled, an answer has an end and a limit. */
-type FetchTerms = {
-  readonly reach: Reach
-  readonly resolve: Resolve
-  readonly ca: string | undefined
-  readonly headers: Readonly<Record<string, string>>
-  readonly signal: AbortSignal
-  /** Of all answers of the session together. */
-  readonly bytesMax: number
-  /** Told of a failure before the client wraps it in words of its own. */
+/** `bytesMax` limits all answers of the session together. */
+type FetchTerms = Pick<HttpRequest, 'reach' | 'resolve' | 'ca' | 'headers' | 'signal' | 'bytesMax'> & {
+  /** Receives a failure before the client wraps it in its own error. */
   readonly onFailure: (failure: ConnectorFailure) => void
 }
 
-const FAREWELL_MS = 2_000
+const GOODBYE_MS = 2_000
 const bodiless: readonly number[] = [101, 204, 205, 304]
 
+/** `fetch` for the MCP client that calls only checked addresses and limits the answers. */
 function openGuardedFetch(terms: FetchTerms): FetchLike {
   let leftBytes = terms.bytesMax
   return async (address, init = {}) => {
     const method = init.method ?? 'GET'
-    // An open line for news of the server: a call waits for its own answer only.
+    // GET opens a stream of server messages: a call waits only for its own answer.
     if (method === 'GET') return new Response(null, { status: 405 })
     try {
-      const url = decideUrl(String(address), terms.reach)
-      if (!url.ok) throw new ConnectorFailure('permission_denied', url.reason, 'no')
+      const url = allowedUrl(String(address), terms.reach)
       const body = typeof init.body === 'string' ? init.body : undefined
       const answer = await sendRequest({
-        url: url.value,
+        url,
         method,
         headers: { ...Object.fromEntries(new Headers(init.headers)), 'user-agent': 'concord', ...terms.headers },
         body,
-        // The farewell is sent when nobody waits any more.
-        signal: method === 'DELETE' ? AbortSignal.timeout(FAREWELL_MS) : terms.signal,
+        // DELETE ends the session, after the call has ended.
+        signal: method === 'DELETE' ? AbortSignal.timeout(GOODBYE_MS) : terms.signal,
         bytesMax: Math.max(1, leftBytes),
         reach: terms.reach,
         resolve: terms.resolve,
@@ -105,10 +112,10 @@ const trusting: jsonSchemaValidator = {
   },
 }
 
-/** The name under which a key goes out, for servers that dedupe by it. */
+/** The name of the idempotency key, for servers that deduplicate by it. */
 const KEY_META = 'concord/idempotency-key'
 
-/** What comes over the wire is larger than what it says: escapes, frames, the list of tools. */
+/** The wire format is larger than the result: escapes, frames, the list of tools. */
 const WIRE_BYTES_MAX = 8_388_608
 
 export type McpSession = {
@@ -124,7 +131,7 @@ type Wire = {
 }
 
 export async function openMcpSession(
-  server: McpConnectorInput['server'],
+  server: McpServer,
   context: LookContext,
   { now, sleep }: ConnectorTools,
 ): Promise<McpSession> {
@@ -135,7 +142,7 @@ export async function openMcpSession(
     {
       capabilities: {},
       versionNegotiation: { mode: 'auto' },
-      // What a person approved decides what an answer must look like, not what the server says now.
+      // The approved definition is the contract of an answer, not what the server says now.
       jsonSchemaValidator: trusting,
     },
   )
@@ -152,7 +159,7 @@ export async function openMcpSession(
     await wire.leave().catch(() => {})
     await client.close().catch(() => {})
   }
-  if (context.signal.aborted) throw new ConnectorFailure('timeout', 'the call was given up before it began', 'no')
+  if (context.signal.aborted) throw new ConnectorFailure('timeout', 'The call was aborted before it began.', 'no')
   const leave = () => void close()
   context.signal.addEventListener('abort', leave, { once: true })
   try {
@@ -162,7 +169,7 @@ export async function openMcpSession(
     throw error
   }
   return {
-    // Asked anew each time: what a cache knows is what the server said before.
+    // A cache would return what the server said before.
     tools: () => guarded(async () => (await client.listTools(undefined, { ...options, cacheMode: 'refresh' })).tools),
     call(tool, input, key) {
       isCalled = true
@@ -181,13 +188,11 @@ async function openStdio(server: StdioServer, context: LookContext, sleep: Conne
 }
 
 async function openHttp(server: HttpServer, context: LookContext, now: Clock): Promise<Wire> {
-  const { url: address, auth: given, reach, ca, resolve = systemResolve } = server
+  const { url: address, auth: given, reach, ca, resolve } = server
   const url = new URL(address)
   const auth = { mode: 'none' as const, secret_ref: null, scopes: [], ...given }
-  const authorizer = openAuthorizer(auth, now, () =>
-    Promise.reject(new ConnectorFailure('permission_denied', 'there is no token server', 'no')),
-  )
-  // The ways that are allowed here put the secret itself on the request; none of them asks the rest of a call.
+  const authorizer = openAuthorizer(auth, now)
+  // The auth modes allowed here send the secret itself and need nothing else of a call.
   const headers = await authorizer.headersFor({ url, method: 'POST', body: undefined }, context as CallContext)
   let failure: ConnectorFailure | undefined
   const transport = new StreamableHTTPClientTransport(url, {

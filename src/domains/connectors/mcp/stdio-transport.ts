@@ -1,24 +1,33 @@
-/** A server on this machine, spoken to in lines: it sees the environment it was given and no other, can send no more than its limit, and dies with us. */
+/** An MCP server on this machine over stdio. It sees only the given environment, can send only up to a limit, and ends with this process. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client'
-import { ConnectorFailure } from '../connector.ts'
-import type { ConnectorTools } from '../define-connector.ts'
-import type { StdioServer } from './mcp-settings.ts'
+import { ConnectorFailure, type ConnectorTools, type Happened } from '../connector.ts'
 
-/** What one session may send in all; a line is a part of it. Above this it is a flood. */
+/** A program on this machine that starts for a call and ends with it. */
+export type StdioServer = {
+  readonly command: string
+  readonly args?: readonly string[]
+  readonly cwd?: string
+  /** The whole environment of the program, beside `secret_env`. Nothing is inherited, not even `PATH`. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Names with references to secrets: `{ API_TOKEN: 'env://TICKETS_TOKEN' }`. */
+  readonly secret_env?: Readonly<Record<string, string>>
+}
+
+/** The limit for everything that a session sends. */
 const SESSION_BYTES_MAX = 8_388_608
-/** A server that is told to end has this long to do it by itself. */
+/** How long a server may take to end by itself. */
 const GRACE_MS = 300
 
 /**
- * Waits in the server's own process group for the end of descriptor 3, whose other end is held by this process alone, then
- * ends the group: so the server and its children go when we go, also when we are killed.
+ * Waits in the process group of the server for the end of descriptor 3, whose other end only this process holds, and then kills the
+ * group. So the server and its children end with this process, even when it is killed.
  */
 const WATCHED = '(read -r _ <&3; kill -9 0) </dev/null >/dev/null 2>&1 & exec 3<&-; unset PWD OLDPWD SHLVL _; exec "$@"'
 
 export type StdioTransport = Transport & {
-  /** Why it ended, where it did so by itself. */
+  /** Why it ended, if it ended by itself. */
   readonly failure: ConnectorFailure | undefined
   readonly ended: Promise<void>
 }
@@ -35,24 +44,24 @@ export function openStdioTransport(
   let isEnded = false
   const { promise: ended, resolve: end } = Promise.withResolvers<void>()
 
-  function fail(message: string, happened: 'no' | 'unknown' = 'unknown'): void {
+  function fail(message: string, happened: Happened = 'unknown'): void {
     failure ??= new ConnectorFailure('transient_connector_error', message, happened)
     transport.onerror?.(failure)
     kill()
   }
-  /** The whole group; whoever still waits at descriptor 3 is let go with it. */
+  /** Kills the whole group, and ends descriptor 3 for its watcher. */
   function kill(): void {
     if (child?.pid === undefined || isEnded) return
     try {
       process.kill(-child.pid, 'SIGKILL')
     } catch {
-      // Nobody is left in it.
+      // The group is empty.
     }
     ;(child.stdio[3] as Writable | null)?.destroy()
   }
   function take(chunk: Buffer): void {
     sizeBytes += chunk.length
-    if (sizeBytes > SESSION_BYTES_MAX) return fail(`the server sent more than ${SESSION_BYTES_MAX} bytes`)
+    if (sizeBytes > SESSION_BYTES_MAX) return fail(`The server sent more than ${SESSION_BYTES_MAX} bytes.`)
     let from = 0
     for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, from)) {
       rest.push(chunk.subarray(from, at))
@@ -65,10 +74,10 @@ export function openStdioTransport(
   function read(line: string): void {
     if (line.trim() === '') return
     try {
-      // The client checks the shape of what it is given.
+      // The client checks the message.
       transport.onmessage?.(JSON.parse(line) as JSONRPCMessage)
     } catch {
-      fail('the server wrote something that is no MCP')
+      fail('The server wrote something that is not MCP.')
     }
   }
 
@@ -88,7 +97,7 @@ export function openStdioTransport(
         for (const stream of child.stdio) stream?.on('error', () => {})
         child.once('spawn', resolve)
         child.once('error', () => {
-          failure ??= new ConnectorFailure('transient_connector_error', 'the server cannot be started', 'no')
+          failure ??= new ConnectorFailure('transient_connector_error', 'The server cannot be started.', 'no')
           reject(failure)
           end()
         })
@@ -96,13 +105,13 @@ export function openStdioTransport(
         child.once('exit', (code, signal) => {
           failure ??= new ConnectorFailure(
             'transient_connector_error',
-            `the server ended (${signal ?? `code ${code}`}) before it had answered`,
+            `The server ended (${signal ?? `code ${code}`}) before it answered.`,
             'unknown',
           )
           kill()
         })
         child.once('close', () => {
-          // From here on the number may be somebody else's.
+          // From now on the process id may belong to another process.
           isEnded = true
           end()
           transport.onclose?.()
@@ -111,7 +120,7 @@ export function openStdioTransport(
     send: (message) =>
       new Promise<void>((resolve, reject) => {
         const { stdin } = child ?? {}
-        if (!stdin?.writable) return reject(failure ?? new Error('the server is not there'))
+        if (!stdin?.writable) return reject(failure ?? new Error('The server is not running.'))
         stdin.write(`${JSON.stringify(message)}\n`, (error) => (error ? reject(failure ?? error) : resolve()))
       }),
     async close() {

@@ -1,4 +1,4 @@
-/** What was sent to somebody in the app, newest first, and what of it they have read. */
+/** The inbox of a person in the app: the messages to them, the newest first, and which they have read. */
 import { z } from 'zod'
 import { idView } from '#contract'
 import { encodeId } from '#kernel/ids'
@@ -15,7 +15,7 @@ export type StoredNotification = {
   readonly read_at: Date | null
 }
 
-/** $1 workspace, $2 names of the recipient. The first row of a key is the message; a repeat of it is the same one. */
+/** $1 workspace, $2 names of the recipient. The first row of a key is the message; a repeat is the same message. */
 const SENT_TO = `t.workspace_id = $1::uuid and t.operation = 'send_app_notification' and t.status = 'succeeded'
       and t.request_payload ->> 'recipient' = any ($2::text[])
       and not exists (
@@ -24,7 +24,7 @@ const SENT_TO = `t.workspace_id = $1::uuid and t.operation = 'send_app_notificat
            and e.status = 'succeeded' and e.idempotency_key = t.idempotency_key
            and e.connector_invocation_id < t.connector_invocation_id)`
 
-/** $3 the person, $4 limit, $5 whether only what is not read, $6 one message or null, $7 only those sent before this one, or null. */
+/** $3 the person, $4 limit, $5 whether only unread messages, $6 one message or null, $7 only messages before this one, or null. */
 const listNotificationsSql = statement<StoredNotification>(
   'connectors_list_notifications',
   `select t.connector_invocation_id, t.command_id, t.request_payload ->> 'subject' as subject,
@@ -40,7 +40,7 @@ const listNotificationsSql = statement<StoredNotification>(
     limit $4`,
 )
 
-/** $1 workspace, $2 names of the recipient, $3 the person, $4 one message or null for all, $5 now. Gives back what was new. */
+/** $1 workspace, $2 names of the recipient, $3 the person, $4 one message or null for all, $5 now. Returns the messages that were unread. */
 const markNotificationsReadSql = statement<{ readonly connector_invocation_id: string }>(
   'connectors_mark_notifications_read',
   `insert into concord.notification_reads (connector_invocation_id, user_id, read_at, workspace_id)
@@ -63,10 +63,10 @@ export const notificationView = z
   })
   .meta({ id: 'Notification', description: 'A message in the app.' })
 
-/** Whose inbox: the person, and every name under which a message may have been sent to them. */
+/** The owner of an inbox, with every name that a message may have as its recipient. */
 export type Inbox = { readonly workspaceId: string; readonly userId: string; readonly recipients: readonly string[] }
 
-/** `before`: only what was sent before this message. */
+/** `before` lists only messages that were sent before this one. */
 export type InboxPage = { readonly limit: number; readonly onlyUnread?: boolean; readonly before?: string | null }
 
 export function listNotifications(
@@ -81,7 +81,7 @@ export function listNotifications(
 export type NewNotification = {
   readonly id: string
   readonly workspaceId: string
-  /** What it is about. */
+  /** The command that the message is about. */
   readonly commandId: string
   readonly traceId: string
   /** Messages with one key are one message. */
@@ -92,7 +92,7 @@ export type NewNotification = {
   readonly at: Date
 }
 
-/** Concord's own messages have its own name as connector: no call was made and no limit counts them. */
+/** Concord's own messages have `concord` as their connector: they are not calls, and no limit counts them. */
 const insertNotification = statement<never>(
   'connectors_insert_notification',
   `insert into concord.connector_invocations (connector_invocation_id, workspace_id, command_id, connector_name, operation,
@@ -100,13 +100,13 @@ const insertNotification = statement<never>(
    values ($1, $2, $3, 'concord', 'send_app_notification', true, $4, 'succeeded', $5::jsonb, $6, 1, $7, $7)`,
 )
 
-/** A message of Concord itself, which no effect sends. */
+/** Posts a message of Concord itself, which is not an effect. */
 export async function postNotification(sql: Sql, { id, key, at, ...note }: NewNotification): Promise<void> {
   const { workspaceId, commandId, traceId, recipient, subject, text } = note
   await sql.run(insertNotification, [id, workspaceId, commandId, key, { recipient, subject, text }, traceId, at])
 }
 
-/** Reading it again changes nothing: the first time stands. */
+/** Keeps the time of the first read. */
 export async function readNotification(
   sql: Sql,
   { workspaceId, recipients, userId }: Inbox,
@@ -115,10 +115,12 @@ export async function readNotification(
 ): Promise<Decision<StoredNotification>> {
   await sql.run(markNotificationsReadSql, [workspaceId, recipients, userId, notificationId, at])
   const [read] = await sql.run(listNotificationsSql, [workspaceId, recipients, userId, 1, false, notificationId, null])
-  return read ? accept(read) : refuse('connectors.notification.not_found', 'No such message was sent to you here.')
+  return read
+    ? accept(read)
+    : refuse('connectors.notification.not_found', 'There is no such message to you in this workspace.')
 }
 
-/** How many of them were new. */
+/** Returns how many were unread. */
 export async function readAllNotifications(
   sql: Sql,
   { workspaceId, recipients, userId }: Inbox,

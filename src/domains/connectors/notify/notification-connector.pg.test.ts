@@ -175,6 +175,6 @@ describe('notifications', () => {
     const email = { host: 'mail.example.com', from: 'Concord\r\nBcc: eve@example.com' }
     const webhook = { url: 'http://127.0.0.1/hook', secret_ref: 'vault://hook' }
     const found = checkConnector(notificationConnector({ email, webhook })).map(({ message: said }) => said)
-    assert.match(found.join('\n'), /email\.from is no mailbox[\s\S]*webhook\.url: /)
+    assert.match(found.join('\n'), /email\.from is not a mailbox[\s\S]*webhook\.url: /)
   })
 })

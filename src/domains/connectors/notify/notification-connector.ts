@@ -1,21 +1,57 @@
-/** Tells people: in the app, by mail, by a signed webhook, in Slack. Only the channels that were set up are there. */
+/** Notifies people in the app, by mail, by a signed webhook, and in Slack. It has only the channels that are configured. */
 import { z } from 'zod'
-import { type Connector, type ConnectorCall, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
-import { type ConnectorDefinition, type ConnectorTools, defineConnector } from '../define-connector.ts'
+import {
+  type Connector,
+  type ConnectorCall,
+  type ConnectorDefinition,
+  type ConnectorResult,
+  type ConnectorTools,
+  type DeclaredInput,
+  defineConnector,
+  succeeded,
+  unsupported,
+} from '../connector.ts'
 import { decideUrl, httpReachOf } from '../http/reach.ts'
-import { bodyText, headerText, mailbox, type NotificationConnectorInput } from './notification-settings.ts'
-import { postSlack, postWebhook } from './post-message.ts'
-import { sendEmail } from './send-email.ts'
+import { type Message, postSlack, postWebhook, type SlackChannel, type WebhookChannel } from './post-message.ts'
+import { type EmailChannel, sendEmail } from './send-email.ts'
+
+type NotificationConnectorInput = DeclaredInput & {
+  readonly email?: EmailChannel
+  readonly webhook?: WebhookChannel
+  readonly slack?: SlackChannel
+  readonly timeout_ms?: number
+  readonly approval_required?: boolean
+}
+
+/** No line break and no other control character, which could end a header. */
+const headerText = z
+  .string()
+  .trim()
+  .min(1)
+  .max(200)
+  .regex(/^\P{Cc}*$/u)
+/** One mailbox, without a name, a comment or a route. */
+const mailbox = z
+  .string()
+  .max(254)
+  .regex(/^[^\s\p{Cc}<>()[\],;:"\\@]+@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/u)
 
 const sent = z.looseObject({ sent: z.literal(true), channel: z.string(), recipient: z.string() })
-const message = { subject: headerText, text: bodyText }
-const to = (who: z.ZodType) => ({ input: z.strictObject({ recipient: who, ...message }), output: sent })
-/** Their answers are a word. */
+const message = { subject: headerText, text: z.string().min(1).max(20_000) }
+/** Receivers answer with a word. */
 const ANSWER_BYTES_MAX = 65_536
 
 export function notificationConnector(input: NotificationConnectorInput): ConnectorDefinition {
   const { email, webhook, slack, timeout_ms = 30_000, approval_required = false, ...declared } = input
   const terms = { timeout_ms, approval_required, output_max_bytes: ANSWER_BYTES_MAX, scopes: ['notify'] }
+  const channel = (name: string, description: string, kind: 'keyed' | 'opaque', recipient: z.ZodType) => ({
+    ...terms,
+    name,
+    description,
+    input: z.strictObject({ recipient, ...message }),
+    output: sent,
+    side_effect_class: kind,
+  })
   const refs = [email?.secret_ref, webhook?.secret_ref, slack?.url_ref].filter((ref) => ref !== undefined)
   return defineConnector({
     name: 'notification',
@@ -25,47 +61,13 @@ export function notificationConnector(input: NotificationConnectorInput): Connec
     write_scopes: ['notify'],
     secret_refs: refs,
     operations: [
-      {
-        ...terms,
-        ...to(headerText),
-        name: 'send_app_notification',
-        description: 'Puts a message into the inbox of somebody in the app.',
-        // The row of the call is the message: whoever reads the inbox sees one per key.
-        side_effect_class: 'keyed' as const,
-      },
-      ...(email
-        ? [
-            {
-              ...terms,
-              ...to(mailbox),
-              name: 'send_email',
-              description: 'Sends a mail.',
-              side_effect_class: 'opaque' as const,
-            },
-          ]
-        : []),
+      // The row of the call is the message: an inbox shows one per key.
+      channel('send_app_notification', 'Puts a message into the inbox of somebody in the app.', 'keyed', headerText),
+      ...(email ? [channel('send_email', 'Sends a mail.', 'opaque', mailbox)] : []),
       ...(webhook
-        ? [
-            {
-              ...terms,
-              ...to(headerText),
-              name: 'send_webhook',
-              description: 'Posts a signed message to a receiver that knows keys.',
-              side_effect_class: 'keyed' as const,
-            },
-          ]
+        ? [channel('send_webhook', 'Posts a signed message to a receiver that knows keys.', 'keyed', headerText)]
         : []),
-      ...(slack
-        ? [
-            {
-              ...terms,
-              ...to(headerText),
-              name: 'send_slack',
-              description: 'Posts a message to Slack.',
-              side_effect_class: 'opaque' as const,
-            },
-          ]
-        : []),
+      ...(slack ? [channel('send_slack', 'Posts a message to Slack.', 'opaque', headerText)] : []),
     ],
     settings: {
       ...(email ? { email: { host: email.host, port: email.port ?? 587, from: email.from } } : {}),
@@ -82,9 +84,9 @@ function findFlaws({ email, webhook }: NotificationConnectorInput): readonly str
     webhook &&
     (URL.canParse(webhook.url) ? decideUrl(webhook.url, httpReachOf(new URL(webhook.url), webhook.reach)) : undefined)
   return [
-    ...(email && !mailbox.safeParse(email.from).success ? ['email.from is no mailbox'] : []),
-    ...(email && !/^[A-Za-z0-9.:-]+$/.test(email.host) ? ['email.host is no host'] : []),
-    ...(webhook && !decided ? ['webhook.url is no address'] : []),
+    ...(email && !mailbox.safeParse(email.from).success ? ['email.from is not a mailbox.'] : []),
+    ...(email && !/^[A-Za-z0-9.:-]+$/.test(email.host) ? ['email.host is not a host name.'] : []),
+    ...(webhook && !decided ? ['webhook.url is not a URL.'] : []),
     ...(decided && !decided.ok ? [`webhook.url: ${decided.reason}`] : []),
   ]
 }
@@ -93,7 +95,7 @@ function openNotification(
   { name, email, webhook, slack }: NotificationConnectorInput & { readonly name: string },
   { now }: ConnectorTools,
 ): Connector {
-  type Send = (to: { recipient: string; subject: string; text: string }, call: ConnectorCall) => Promise<object>
+  type Send = (message: Message, call: ConnectorCall) => Promise<object>
   const channels = new Map<string, Send>([['send_app_notification', () => Promise.resolve({ channel: 'app' })]])
   if (email)
     channels.set('send_email', async (message, { context }) => ({
@@ -117,8 +119,8 @@ function openNotification(
     async call(call): Promise<ConnectorResult> {
       const send = channels.get(call.capability)
       if (!send) return unsupported(call.capability)
-      // The gate has seen that the input has these three texts.
-      const message = call.input as { recipient: string; subject: string; text: string }
+      // The gate has checked the input.
+      const message = call.input as Message
       return succeeded({ sent: true, ...(await send(message, call)), recipient: message.recipient })
     },
   }

@@ -1,10 +1,22 @@
-/** A message to a webhook: to one's own, signed; or to one that understands Slack. Both through the guarded dial. */
+/** Posts a message to a signed webhook, or to a webhook of Slack. Both are called only at checked addresses. */
 import type { Clock } from '#kernel/clock'
 import { type CallContext, ConnectorFailure } from '../connector.ts'
 import { openAuthorizer } from '../http/authorize.ts'
-import { decideUrl, httpReachOf, type Reach } from '../http/reach.ts'
-import { failureOfStatus, type HttpAnswer, sendRequest, systemResolve } from '../http/request.ts'
-import type { SlackChannel, WebhookChannel } from './notification-settings.ts'
+import { httpReachOf, type Reach } from '../http/reach.ts'
+import {
+  allowedUrl,
+  failureOfStatus,
+  type HttpAnswer,
+  jsonHeaders,
+  type Network,
+  sendRequest,
+} from '../http/request.ts'
+
+/** A webhook of the project. The body is signed as by the HTTP connector with the mode `hmac`. */
+export type WebhookChannel = Network & { readonly url: string; readonly secret_ref: string }
+
+/** An incoming webhook of Slack, or of a service that accepts the same body. Its URL is the credential. */
+export type SlackChannel = Network & { readonly url_ref: string }
 
 export type Message = { readonly recipient: string; readonly subject: string; readonly text: string }
 
@@ -15,19 +27,16 @@ export async function postWebhook(
   now: Clock,
 ): Promise<number> {
   const { url: address, secret_ref, reach } = channel
-  const url = urlOf(address, httpReachOf(new URL(address), reach))
+  const url = allowedUrl(address, httpReachOf(new URL(address), reach))
   const body = JSON.stringify({ id: context.idempotency_key, ...message })
-  const auth = { mode: 'hmac' as const, secret_ref, scopes: [] }
-  const signer = openAuthorizer(auth, now, () =>
-    Promise.reject(new ConnectorFailure('permission_denied', 'there is no token server', 'no')),
-  )
+  const signer = openAuthorizer({ mode: 'hmac', secret_ref, scopes: [] }, now)
   const signed = await signer.headersFor({ url, method: 'POST', body }, context)
   const { status, headers } = await post(channel, url, body, signed, context)
   if (status < 200 || status >= 300) throw failureOfStatus({ status, headers })
   return status
 }
 
-/** Whoever knows the address may post: it is a secret like a token, and stands in no error. */
+/** The URL is the credential: it is a secret like a token, and appears in no error. */
 export async function postSlack(channel: SlackChannel, message: Message, context: CallContext): Promise<void> {
   const address = await context.secret(channel.url_ref)
   const reach: Reach = {
@@ -37,29 +46,23 @@ export async function postSlack(channel: SlackChannel, message: Message, context
     private_networks: [],
     ...channel.reach,
   }
-  const url = urlOf(address, reach)
+  const url = allowedUrl(address, reach)
   context.conceal(url.pathname)
   const { recipient, subject, text } = message
   const body = JSON.stringify({ channel: recipient, text: `*${escapeSlack(subject)}*\n${escapeSlack(text)}` })
   const answer = await post({ ...channel, reach }, url, body, {}, context)
   if (answer.status !== 200) throw failureOfStatus(answer)
   if (answer.body.toString('utf8').trim() !== 'ok')
-    throw new ConnectorFailure('transient_connector_error', 'the answer is not the one of Slack', 'unknown')
+    throw new ConnectorFailure('transient_connector_error', 'The answer is not that of Slack.', 'unknown')
 }
 
-/** What Slack reads as markup; `<!channel>` in a text must not call everybody. */
+/** Escapes the markup of Slack: `<!channel>` in a text must not notify everyone. */
 function escapeSlack(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
 
-function urlOf(address: string, reach: Reach): URL {
-  const url = decideUrl(address, reach)
-  if (!url.ok) throw new ConnectorFailure('permission_denied', url.reason, 'no')
-  return url.value
-}
-
 function post(
-  { reach, ca, resolve = systemResolve }: Pick<WebhookChannel, 'reach' | 'ca' | 'resolve'>,
+  { reach, ca, resolve }: Network,
   url: URL,
   body: string,
   headers: Readonly<Record<string, string>>,
@@ -70,8 +73,7 @@ function post(
     method: 'POST',
     body,
     headers: {
-      'content-type': 'application/json',
-      'content-length': String(Buffer.byteLength(body)),
+      ...jsonHeaders(body),
       'user-agent': 'concord',
       ...(idempotency_key === null ? {} : { 'idempotency-key': idempotency_key }),
       ...headers,

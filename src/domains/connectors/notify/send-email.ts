@@ -1,42 +1,57 @@
-/** One message over one SMTP session to one checked address; the key of the deed is its Message-ID. */
+/** Sends one message in one SMTP session to a checked address. Its Message-ID comes from the idempotency key. */
 import { createHash } from 'node:crypto'
-import { connect, isIP, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { createTransport } from 'nodemailer'
 import { type CallContext, ConnectorFailure } from '../connector.ts'
-import { decideAddress, type Reach } from '../http/reach.ts'
-import { systemResolve } from '../http/request.ts'
-import type { EmailChannel } from './notification-settings.ts'
+import { chooseAddress, type Network } from '../http/request.ts'
+
+export type EmailChannel = Pick<Network, 'ca' | 'resolve'> & {
+  readonly host: string
+  /** 587 by default; 465 is TLS from the first byte. */
+  readonly port?: number
+  readonly from: string
+  /** A reference to `user:password`. */
+  readonly secret_ref?: string
+  /** Without TLS, for servers in a private network. */
+  readonly allow_plain?: boolean
+  readonly private_networks?: readonly string[]
+}
 
 type SmtpError = { readonly code?: unknown; readonly command?: unknown; readonly responseCode?: unknown }
 
-/** Names, certificates and envelopes come before the message; every other break may have come after it. */
+/** Errors before the message is sent. Any other error may have come after it. */
 const before: readonly string[] = ['EENVELOPE', 'ETLS', 'EDNS']
 
 function failureOfSmtp(error: unknown): ConnectorFailure {
   if (error instanceof ConnectorFailure) return error
   const { code, command, responseCode } = (error ?? {}) as SmtpError
   const status = typeof responseCode === 'number' ? responseCode : undefined
-  if (code === 'EAUTH') return new ConnectorFailure('permission_denied', 'the mail server does not know us', 'no')
-  // A clear answer is a no, also to the message itself: it was not taken.
+  if (code === 'EAUTH')
+    return new ConnectorFailure('permission_denied', 'The mail server refused the credential.', 'no')
+  // A clear answer is a refusal, also of the message itself: it was not accepted.
   if (status !== undefined && status >= 500)
-    return new ConnectorFailure('validation_error', `the mail server refused it (${status})`, 'no')
+    return new ConnectorFailure('validation_error', `The mail server refused the message (${status}).`, 'no')
   if (status === 421 || status === 450 || status === 451 || status === 452)
-    return new ConnectorFailure('transient_connector_error', `the mail server cannot take it now (${status})`, 'no')
+    return new ConnectorFailure(
+      'transient_connector_error',
+      `The mail server is temporarily unavailable (${status}).`,
+      'no',
+    )
   const isBefore = (typeof code === 'string' && before.includes(code)) || (code === 'EPROTOCOL' && command === 'CONN')
   const what = typeof code === 'string' ? ` (${code})` : ''
   return new ConnectorFailure(
     'transient_connector_error',
-    `the session with the mail server broke${what}`,
+    `The session with the mail server broke${what}.`,
     isBefore ? 'no' : 'unknown',
   )
 }
 
-/** A mail server has a few short lines to say. */
+/** A mail server answers with a few short lines. */
 const SAID_BYTES_MAX = 262_144
 
-export type Email = { readonly to: string; readonly subject: string; readonly text: string }
+type Email = { readonly to: string; readonly subject: string; readonly text: string }
 
-/** The same for every attempt at one deed, so that whoever gets it twice can tell. */
+/** The same for every attempt at one effect, so that a receiver can recognise a duplicate. */
 export function messageIdOf(key: string, from: string): string {
   const digest = createHash('sha256').update(key).digest('hex').slice(0, 40)
   return `<${digest}@${from.slice(from.lastIndexOf('@') + 1)}>`
@@ -57,7 +72,7 @@ export async function sendEmail(channel: EmailChannel, email: Email, context: Ca
     ignoreTLS: allow_plain,
     tls: { servername: host, ...(ca === undefined ? {} : { ca }) },
     ...(credential === undefined ? {} : { auth: { user, pass: rest.join(':') } }),
-    // Nothing of a message is fetched from a file or an address.
+    // No part of a message comes from a file or a URL.
     disableFileAccess: true,
     disableUrlAccess: true,
   })
@@ -72,22 +87,15 @@ export async function sendEmail(channel: EmailChannel, email: Email, context: Ca
   }
 }
 
-/** The address that was checked is the one that is dialled. */
+/** Connects to the checked address itself: no name is resolved after the check. */
 async function dial(
-  { host, private_networks = [], resolve = systemResolve }: EmailChannel,
+  { host, private_networks = [], resolve }: EmailChannel,
   port: number,
   signal: AbortSignal,
 ): Promise<Socket> {
-  const reach: Reach = { hosts: [host], ports: [port], allow_http: false, private_networks }
-  const unreachable = new ConnectorFailure('transient_connector_error', 'the mail server cannot be reached', 'no')
-  const found = isIP(host) === 0 ? await resolve(host).catch(() => []) : [{ address: host }]
-  for (const { address } of found) {
-    const allowed = decideAddress(address, reach)
-    if (!allowed.ok) throw new ConnectorFailure('permission_denied', allowed.reason, 'no')
-  }
-  const [first] = found
-  if (!first) throw unreachable
-  const socket = connect({ host: first.address, port })
+  const unreachable = new ConnectorFailure('transient_connector_error', 'The mail server is not reachable.', 'no')
+  const address = await chooseAddress(host, { private_networks }, resolve)
+  const socket = connect({ host: address, port })
   signal.addEventListener('abort', () => socket.destroy(), { once: true })
   limit(socket)
   await new Promise<void>((done, fail) => {
@@ -98,7 +106,7 @@ async function dial(
   return socket
 }
 
-/** Counts from the moment that somebody listens: a listener of its own would take the first line away from the session. */
+/** Starts to count with the first other listener: a listener of its own would consume the first line of the session. */
 function limit(socket: Socket): void {
   let isCounting = false
   let sizeBytes = 0
@@ -107,7 +115,7 @@ function limit(socket: Socket): void {
     isCounting = true
     socket.on('data', (chunk: Buffer) => {
       sizeBytes += chunk.length
-      if (sizeBytes > SAID_BYTES_MAX) socket.destroy(new Error('the mail server says too much'))
+      if (sizeBytes > SAID_BYTES_MAX) socket.destroy(new Error('The mail server sent too much.'))
     })
   })
 }

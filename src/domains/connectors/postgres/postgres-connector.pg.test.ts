@@ -151,7 +151,7 @@ describe('postgres connector', () => {
       ['select * from nowhere', [], 'validation_error', /42P01.*nowhere/],
       ['selec 1', [], 'validation_error', /42601/],
       ['select 1; select 2', [], 'validation_error', /42601/],
-      ['select $1::int', ['canary-data'], 'validation_error', /^the database refused the statement \(22P02\)$/],
+      ['select $1::int', ['canary-data'], 'validation_error', /^The database refused the statement \(22P02\)\.$/],
       ['select * from pg_authid', [], 'permission_denied', /42501/],
       ['select 1 where false) select', [], 'validation_error', /42601/],
     ]

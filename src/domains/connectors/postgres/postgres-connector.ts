@@ -1,15 +1,21 @@
-/** A Postgres database as a connector: `run_sql` reads, under limits; that it cannot write is decided by the database. */
+/** A Postgres database as a connector. `run_sql` reads under limits; the database itself prevents writes. */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { JsonValue } from '#kernel/json-value'
-import { type Connector, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
-import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
+import {
+  type Connector,
+  type ConnectorDefinition,
+  type ConnectorInput,
+  type ConnectorResult,
+  defineConnector,
+  succeeded,
+  unsupported,
+} from '../connector.ts'
 import { runSql } from './run-sql.ts'
 
-type ConnectorInput = Parameters<typeof defineConnector>[0]
 export type PostgresConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &
   Partial<Pick<ConnectorInput, 'connector_id' | 'rate_limits' | 'risk_level' | 'data_class_max'>> & {
-    /** Where the connection string is, with a login that can only read. */
+    /** A reference to the connection string of a login that can only read. */
     readonly secret_ref: string
     readonly rows_max?: number
     readonly timeout_ms?: number
@@ -48,7 +54,7 @@ export function postgresConnector(input: PostgresConnectorInput): ConnectorDefin
         }),
         side_effect_class: 'none',
         scopes: ['sql:read'],
-        // Parameters are where the data of people is; the statement itself is fit for a record.
+        // Personal data is in the parameters; the statement itself is recorded.
         input_classes: { params: 'pii' },
         output_classes: { rows: 'pii' },
         timeout_ms: timeout_ms + 2_000,
@@ -60,7 +66,7 @@ export function postgresConnector(input: PostgresConnectorInput): ConnectorDefin
     flaws:
       Number.isSafeInteger(rows_max) && rows_max >= 1 && rows_max <= 10_000
         ? []
-        : ['rows_max is not between 1 and 10000'],
+        : ['rows_max must be between 1 and 10000.'],
     open: () => openPostgres(declared.name, { secret_ref, rows_max, timeout_ms }),
   })
 }
@@ -68,7 +74,7 @@ export function postgresConnector(input: PostgresConnectorInput): ConnectorDefin
 type Terms = { readonly secret_ref: string; readonly rows_max: number; readonly timeout_ms: number }
 
 function openPostgres(name: string, { secret_ref, rows_max, timeout_ms }: Terms): Connector {
-  /** Of the address that was looked at: behind one reference another login may stand tomorrow. */
+  /** The hash of the checked connection string: the login behind a reference may change. */
   let checked = ''
   return {
     name,
@@ -78,7 +84,7 @@ function openPostgres(name: string, { secret_ref, rows_max, timeout_ms }: Terms)
       if (capability !== 'run_sql') return unsupported(capability)
       const url = await context.secret(secret_ref)
       const login = createHash('sha256').update(url).digest('hex')
-      // The gate has checked the input against its shape.
+      // The gate has checked the input.
       const { sql, params } = input as unknown as { sql: string; params: readonly JsonValue[] }
       const { output_max_bytes: bytesMax, signal } = context
       const found = await runSql({

@@ -1,32 +1,32 @@
-/** Runs one reading statement on a connection of its own, in a read-only transaction that is always rolled back. */
+/** Runs one reading statement on its own connection, in a read-only transaction that is always rolled back. */
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import pg from 'pg'
 import type { JsonValue } from '#kernel/json-value'
 import { ConnectorFailure } from '../connector.ts'
 
-/** Nothing is ever written, so nothing can have happened. */
+/** A statement never writes, so a failure never leaves the outcome unknown. */
 function sqlFailure(error: unknown): ConnectorFailure {
   if (error instanceof ConnectorFailure) return error
   const { code, message } = error as { code?: unknown; message?: unknown }
   const state = typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
   if (state === undefined)
-    return new ConnectorFailure('temporary_database_error', 'the connection to the database broke', 'no')
-  if (state === '57014') return new ConnectorFailure('timeout', 'the statement took too long', 'no')
+    return new ConnectorFailure('temporary_database_error', 'The connection to the database broke.', 'no')
+  if (state === '57014') return new ConnectorFailure('timeout', 'The statement took too long.', 'no')
   if (state === '25006' || state === '42501' || state.startsWith('28'))
-    return new ConnectorFailure('permission_denied', `the database does not allow this (${state})`, 'no')
+    return new ConnectorFailure('permission_denied', `The database does not allow this (${state}).`, 'no')
   if (/^(08|40|53|55|57|58)/.test(state))
-    return new ConnectorFailure('temporary_database_error', `the database could not answer (${state})`, 'no')
+    return new ConnectorFailure('temporary_database_error', `The database could not answer (${state}).`, 'no')
   // Keeps errors about names and syntax; messages about data would repeat the data.
-  const told = state.startsWith('42') && typeof message === 'string' ? `: ${message.slice(0, 200)}` : ''
-  return new ConnectorFailure('validation_error', `the database refused the statement (${state})${told}`, 'no')
+  const told = state.startsWith('42') && typeof message === 'string' ? `: ${message.slice(0, 200)}` : '.'
+  return new ConnectorFailure('validation_error', `The database refused the statement (${state})${told}`, 'no')
 }
 
-/** How values of Postgres become JSON: what JSON can hold exactly as itself, everything else as the text that Postgres prints. Pure. */
 const asNumber = new Set([21, 23, 26, 700, 701])
 const BOOLEAN = 16
 const asJson = new Set([114, 3802])
 
+/** Returns what JSON represents exactly as such, and everything else as the text that Postgres prints. */
 function readValue(typeOid: number, text: string): JsonValue {
   if (typeOid === BOOLEAN) return text === 't'
   if (asNumber.has(typeOid)) {
@@ -51,7 +51,7 @@ export type RunSql = {
   readonly bytesMax: number
   readonly timeoutMs: number
   readonly signal: AbortSignal
-  /** Asked once per connector and login: it must not be able to write at all. */
+  /** Checked once per connector and login: the login must not be able to write. */
   readonly checkLogin: boolean
 }
 
@@ -61,7 +61,7 @@ export type SqlRows = {
   readonly truncated: boolean
 }
 
-/** What is read may take this much more on the wire than its text. */
+/** The wire format may take this much more than the text. */
 const WIRE_SLACK_BYTES = 65_536
 
 export async function runSql(run: RunSql): Promise<SqlRows> {
@@ -81,7 +81,7 @@ export async function runSql(run: RunSql): Promise<SqlRows> {
   }
 }
 
-/** Limits that Postgres keeps itself, for every statement of the session; an answer that has no end is cut at the socket. */
+/** Postgres enforces the limits for every statement of the session; the socket ends an answer that is too long. */
 function openClient({ url, timeoutMs, bytesMax }: RunSql): pg.Client {
   const client = new pg.Client({
     connectionString: url,
@@ -95,9 +95,9 @@ function openClient({ url, timeoutMs, bytesMax }: RunSql): pg.Client {
     types: { getTypeParser: (oid: number) => (text: string | Buffer) => readValue(oid, String(text)) },
     stream: () => capped(new Socket(), bytesMax + WIRE_SLACK_BYTES),
   })
-  // TLS takes the bytes from the socket's handle, past its listeners: they are counted where they come out.
+  // TLS reads from the handle of the socket and bypasses its listeners: the decrypted bytes are counted.
   client.connection.once('sslconnect', () => void capped(client.connection.stream, bytesMax + WIRE_SLACK_BYTES))
-  // Without a listener the server ending the connection takes the process down.
+  // Without a listener, a connection that the server closes would crash the process.
   client.on('error', () => {})
   return client
 }
@@ -107,12 +107,12 @@ function capped<Stream extends Duplex>(stream: Stream, bytesMax: number): Stream
   stream.on('data', (chunk: Buffer) => {
     sizeBytes += chunk.length
     if (sizeBytes > bytesMax)
-      stream.destroy(new ConnectorFailure('validation_error', `the answer has more than ${bytesMax} bytes`, 'no'))
+      stream.destroy(new ConnectorFailure('validation_error', `The answer has more than ${bytesMax} bytes.`, 'no'))
   })
   return stream
 }
 
-/** A cursor takes a query and nothing else; the extended protocol takes one statement and nothing behind it. */
+/** A cursor accepts only a query, and the extended protocol only a single statement. */
 async function readRows(client: pg.Client, { sql, params, rowsMax }: RunSql): Promise<SqlRows> {
   const declare = {
     text: `declare concord_rows no scroll cursor without hold for ${sql}`,
@@ -135,7 +135,7 @@ function asParameter(value: JsonValue): string | number | boolean | null {
 
 type LoginFacts = { readonly is_powerful: boolean; readonly can_write: boolean }
 
-/** Tables, and rights that reach past any table: files, programs, other roles. */
+/** Rights on tables, and rights beyond tables: files, programs, other roles. */
 const LOGIN_FACTS = `
   select (r.rolsuper or r.rolcreaterole or r.rolcreatedb or r.rolreplication or r.rolbypassrls
       or exists (select from pg_roles p where p.rolname in ('pg_write_all_data', 'pg_write_server_files', 'pg_read_server_files',
@@ -150,7 +150,7 @@ async function checkLogin(client: pg.Client): Promise<void> {
   if (facts && !facts.is_powerful && !facts.can_write) return
   throw new ConnectorFailure(
     'permission_denied',
-    'the login of this connector can do more than read; give it one with select rights only',
+    'The login of this connector can do more than read. Use a login with select rights only.',
     'no',
   )
 }

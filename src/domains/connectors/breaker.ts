@@ -1,14 +1,13 @@
-/** A connector as a process holds it: its declaration, itself, and how it has fared lately. */
+/** The circuit breaker of a connector: after repeated failures of the provider, calls fail fast for a while. One per connector and process. */
 import type { ErrorClass } from '#kernel/error-classes'
-import type { Connector } from './connector.ts'
-import type { BreakerTerms, ConnectorDefinition } from './define-connector.ts'
+import type { BreakerTerms } from './connector.ts'
 
 export type BreakerState = {
-  /** In a row, and the provider's own. */
+  /** Consecutive failures of the provider. */
   readonly failures: number
   /** Milliseconds of the clock; null: closed. */
   readonly openUntilMs: number | null
-  /** The one call that tries while it is open. */
+  /** A single probe call is under way. */
   readonly isProbing: boolean
 }
 
@@ -25,36 +24,29 @@ export function decideBreaker(state: BreakerState, terms: BreakerTerms, nowMs: n
   return { t: 'go', state: { ...state, isProbing: true } }
 }
 
-/** Only what says that the provider is unwell counts; a refusal is an answer of a healthy one. */
+/** Counts only errors that show an unhealthy provider; a refusal is the answer of a healthy one. */
 export function nextBreaker(
   state: BreakerState,
   terms: BreakerTerms,
   errorClass: ErrorClass | undefined,
   nowMs: number,
 ): BreakerState {
-  if (!isUnwell(errorClass)) return closedBreaker
+  if (!isUnhealthy(errorClass)) return closedBreaker
   const failures = state.failures + 1
   if (failures < terms.failures && !state.isProbing) return { failures, openUntilMs: null, isProbing: false }
   return { failures, openUntilMs: nowMs + terms.open_ms, isProbing: false }
 }
 
-function isUnwell(errorClass: ErrorClass | undefined): boolean {
+function isUnhealthy(errorClass: ErrorClass | undefined): boolean {
   return (
     errorClass === 'transient_connector_error' || errorClass === 'timeout' || errorClass === 'temporary_database_error'
   )
 }
 
-export type OpenedConnector = {
-  readonly definition: ConnectorDefinition
-  readonly connector: Connector
-  readonly breaker: Breaker
-}
-
-/** One per connector and process. */
 export type Breaker = {
   ask(at: Date): BreakerVerdict
-  tell(errorClass: ErrorClass | undefined, at: Date): void
-  /** The call was not made after all: somebody else may try. */
+  record(errorClass: ErrorClass | undefined, at: Date): void
+  /** The allowed call was not made; the next caller may try. */
   release(): void
   readonly isOpen: boolean
 }
@@ -67,7 +59,7 @@ export function openBreaker(terms: BreakerTerms): Breaker {
       if (verdict.t === 'go') state = verdict.state
       return verdict
     },
-    tell(errorClass, at) {
+    record(errorClass, at) {
       state = nextBreaker(state, terms, errorClass, at.getTime())
     },
     release() {
