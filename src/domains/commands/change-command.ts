@@ -164,10 +164,10 @@ export async function resumeCommandWith(
   const at = deps.now()
   const { now, write } = applyChanges(openDraft(found, 'any', at), changes, at, deps.newId)
   // A command that the decision has ended, or for which it asks for more input, does not continue.
-  const goesOn = now.command.status !== found.command.status && !(write.set.completed_at instanceof Date)
+  const continues = now.command.status !== found.command.status && !(write.set.completed_at instanceof Date)
   const process = processOf(found.command.command_id)
   const { queue } = wakeOptionsOf(deps.catalog, found.command)
-  const resumed = await commitAndResume(deps, tx, { process, queue, goesOn }, async (takes) => {
+  const resumed = await commitAndResume(deps, tx, { process, queue, continues }, async (takes) => {
     const written = await deps.writes.commitIn(tx, write, takes)
     if (!written.ok) return written
     const { command, touched } = written.value

@@ -11,6 +11,7 @@ import { type EffectCall, EffectPending } from './catalog/effect-definition.ts'
 import { compensateDefinitions } from './compensate-task.ts'
 import type { CommandDeps } from './deps.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
+import { byPerson } from '#kernel/actor'
 
 const [BOOK_A, BOOK_B, DRIFT] = ['connector.hotel.book_a', 'connector.hotel.book_b', 'work.drifting']
 
@@ -50,7 +51,7 @@ describe('compensation that an agent proposes', () => {
   const approve = async (commandId: string, decision = 'approved') => {
     const approvalId = await pendingOf(room, commandId)
     const answer = { workspaceId, approvalId, decision, reason: 'so', traceId: TRACE }
-    accepted(await decideApproval(room.approvals, decider(room), answer))
+    accepted(await decideApproval(room.approvals, byPerson(decider(room), TRACE), answer))
     await room.settle(commandId)
     await room.settleWoken()
   }

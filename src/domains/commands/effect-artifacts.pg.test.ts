@@ -12,6 +12,7 @@ import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { compensateCommand } from './change-command.ts'
 import { PUBLISH_ARTIFACT } from './publish-artifact.ts'
 import { actingFor } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 type Result = { readonly artifact_id: string; readonly checksum: string }
 
@@ -56,12 +57,11 @@ describe('artifacts of effects', () => {
     )
     const [{ approval_id: approvalId } = { approval_id: '' }] = items
     accepted(
-      await decideApproval(commands.approvals, who, {
+      await decideApproval(commands.approvals, byPerson(who, TRACE), {
         workspaceId,
         approvalId,
         decision,
         reason: 'so',
-        traceId: TRACE,
       }),
     )
     await commands.settle(commandId)
