@@ -8,7 +8,7 @@ import { proofSize } from '#test/proof-size'
 import { until } from '#test/until'
 import { openDb } from './db.ts'
 import { appendEvents } from './events.ts'
-import { compileReadFeed, domainFeed, findFeedEnd, readFeed } from './feed.ts'
+import { findFeedEnd, readFeed, readPage } from './feed.ts'
 import { followFeed, type FollowOptions } from './feed-follow.ts'
 import { openNotices } from './notices.ts'
 import type { Sql } from './statement.ts'
@@ -87,7 +87,7 @@ describe('the feed', () => {
       let after = start
       // Leaves and comes back with its cursor every thousand events, as a client with a bad line would.
       while (seen.length < EVENTS) {
-        for await (const event of followFeed(opened.db, domainFeed, {
+        for await (const event of followFeed(opened.db, {
           after,
           workspaceId: command.workspace_id,
           pollMs: 5,
@@ -119,7 +119,7 @@ describe('the feed', () => {
     await opened.db.transaction(async (tx) => {
       await append(tx, slow)
       await append(opened.db, fast)
-      const held = await readFeed(opened.db, domainFeed, { after: start, workspaceId: command.workspace_id })
+      const held = await readFeed(opened.db, { after: start, workspaceId: command.workspace_id })
       assert.deepEqual(held.ok && held.value.events, [])
     })
     const page = await pageAfter(start, 4)
@@ -132,7 +132,7 @@ describe('the feed', () => {
   /** Other tests share the server, and one of their transactions may hold the horizon back for a moment. */
   async function pageAfter(after: string, count: number, workspaceId = command.workspace_id) {
     const read = async () => {
-      const page = await readFeed(opened.db, domainFeed, { after, workspaceId, limit: 100 })
+      const page = await readFeed(opened.db, { after, workspaceId, limit: 100 })
       assert.ok(page.ok)
       return page.value.events
     }
@@ -148,14 +148,14 @@ describe('the feed', () => {
     const seen: string[] = []
     let after = start
     for (;;) {
-      const page = await readFeed(opened.db, domainFeed, { after, workspaceId: command.workspace_id, limit: 3 })
+      const page = await readFeed(opened.db, { after, workspaceId: command.workspace_id, limit: 3 })
       assert.ok(page.ok)
       seen.push(...page.value.events.map(({ event_id }) => event_id))
       after = page.value.cursor
       if (!page.value.isFull) break
     }
     assert.deepEqual(seen, mine)
-    const nobody = await readFeed(opened.db, domainFeed, { after: start, workspaceId: newId() })
+    const nobody = await readFeed(opened.db, { after: start, workspaceId: newId() })
     assert.ok(nobody.ok)
     assert.deepEqual(nobody.value.events, [])
     assert.ok(BigInt(nobody.value.cursor.split('.')[0] ?? 0) > BigInt(start.split('.')[0] ?? 0))
@@ -190,13 +190,13 @@ describe('the feed', () => {
     assert.equal(all.length, copied)
     assert.equal(new Set(all.map(({ event_id }) => event_id)).size, copied)
     await until(async () => {
-      const page = await readFeed(opened.db, domainFeed, { after: '0.0', workspaceId, limit: 100 })
+      const page = await readFeed(opened.db, { after: '0.0', workspaceId, limit: 100 })
       return page.ok && page.value.events.length === copied
     }, 'all of it below the horizon')
     for (let limit = 1; limit <= copied + 1; limit++) {
       const seen: string[] = []
       for (let after = '0.0'; ; ) {
-        const page = await readFeed(opened.db, domainFeed, { after, workspaceId, limit })
+        const page = await readFeed(opened.db, { after, workspaceId, limit })
         assert.ok(page.ok)
         seen.push(...page.value.events.map(({ event_id }) => event_id))
         after = page.value.cursor
@@ -240,21 +240,23 @@ describe('the feed', () => {
   })
 
   test('a cursor that we did not make is refused', async () => {
-    const answer = await readFeed(opened.db, domainFeed, { after: 'seq:12', workspaceId: command.workspace_id })
+    const answer = await readFeed(opened.db, { after: 'seq:12', workspaceId: command.workspace_id })
     assert.equal(answer.ok ? 'read' : answer.code, 'cursor_invalid')
-    await assert.rejects(
-      followFeed(opened.db, domainFeed, { after: 'seq:12', workspaceId: command.workspace_id }).next(),
-      { code: 'cursor_invalid' },
-    )
+    await assert.rejects(followFeed(opened.db, { after: 'seq:12', workspaceId: command.workspace_id }).next(), {
+      code: 'cursor_invalid',
+    })
   })
 
   test('the read is a walk along the index of the feed', async () => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
     await owner.query('analyze concord.journal')
     await owner.close()
-    const { statement, values } = compileReadFeed(domainFeed)
-    const call = { after: { xid: '1', seq: '1' }, tenant: command.workspace_id, limit: 10 }
-    const rows = await opened.db.query<Record<string, string>>(`explain ${statement.text}`, values(call))
+    const rows = await opened.db.query<Record<string, string>>(`explain ${readPage.text}`, [
+      '1',
+      '1',
+      10,
+      command.workspace_id,
+    ])
     assert.match(rows.map((row) => row['QUERY PLAN']).join('\n'), /Index Scan using journal_workspace_ix/)
   })
 
@@ -267,7 +269,7 @@ describe('the feed', () => {
       await append(opened.db, ids(1))
       const done = (async () => {
         const options = { after, workspaceId: command.workspace_id, signal: stop.signal, pollMs: 3_600_000, ...more }
-        for await (const event of followFeed(opened.db, domainFeed, options)) seen.push(event.event_id)
+        for await (const event of followFeed(opened.db, options)) seen.push(event.event_id)
       })()
       t.after(async () => {
         stop.abort()

@@ -20,7 +20,7 @@ export {
   sayCrowded,
 } from './check-server.ts'
 export { parseDatabaseUrl } from './database-url.ts'
-export { type Db, type DbConfig, openDb } from './db.ts'
+export { type Db, type DbConfig, openDb, scoped } from './db.ts'
 export { findPortHolder } from './embedded/port.ts'
 export { type EmbeddedPostgres, openEmbeddedPostgres } from './embedded/server.ts'
 export { appendEvents, domainEventLog, type EventDraft, eventIdOf, type EventLog, type JournalEvent } from './events.ts'
@@ -28,7 +28,6 @@ export { failpoint, type FailpointName } from './failpoints.ts'
 export { constraintOf, outcomeOf, refuseConstraint, sqlStateOf, UnknownOutcome } from './faults.ts'
 export { followFeed } from './feed-follow.ts'
 export {
-  domainFeed,
   type DomainFeedRow,
   type FeedEvent,
   type FeedPosition,
@@ -42,7 +41,6 @@ export { migrateDown, migrateUp, migrationStatus } from './migrate.ts'
 export { type Notices, openNotices } from './notices.ts'
 export { insertOnce, type Once, refuseInProgress } from './once.ts'
 export { storeRefusals } from './refusals.ts'
-export { scoped } from './scoped.ts'
 export { listStatements, type Sql, statement, type Statement } from './statement.ts'
 export { defineTable, type Table } from './table.ts'
 export { together, type Tx } from './transaction.ts'

@@ -44,7 +44,7 @@ export type Change =
     }
   | { readonly t: 'set'; readonly patch: CommandPatch }
   | {
-      readonly t: 'tell'
+      readonly t: 'event'
       readonly type: CommandEventType
       readonly by: Who
       readonly payload: Payload
@@ -73,8 +73,8 @@ export const move = (to: CommandState, by: Who, payload: Payload = {}, payloads 
   payloads,
 })
 export const set = (patch: CommandPatch): Change => ({ t: 'set', patch })
-export const tell = (type: CommandEventType, by: Who, payload: Payload, about?: Target): Change =>
-  about ? { t: 'tell', type, by, payload, about } : { t: 'tell', type, by, payload }
+export const emitEvent = (type: CommandEventType, by: Who, payload: Payload, about?: Target): Change =>
+  about ? { t: 'event', type, by, payload, about } : { t: 'event', type, by, payload }
 export const planEffect = (effect: NewEffect, by: Who): Change => ({ t: 'plan', effect, by })
 export const stay: Change = { t: 'stay' }
 export const releaseTurn = (until: Date | null): Change => ({ t: 'release_turn', until })
@@ -203,7 +203,7 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date)
       case 'set':
         put(change.patch)
         break
-      case 'tell':
+      case 'event':
         record(change.type, change.by, change.payload, change.about ?? target)
         break
       case 'plan':
@@ -221,8 +221,8 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date)
         // An effect that this write also plans is one new row.
         if (known) newEffects[index] = { ...known, ...asNew(moved.set), status: moved.status }
         else addMove(effectMoves, moved)
-        const told = { ...change.payload, effect_type: effect.effect_type, from: effect.status, to: moved.status }
-        for (const type of moved.emits) record(type, change.by, told, aboutEffect(effect))
+        const about = { ...change.payload, effect_type: effect.effect_type, from: effect.status, to: moved.status }
+        for (const type of moved.emits) record(type, change.by, about, aboutEffect(effect))
         break
       }
       case 'stay':

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import { openDb, type Db } from '#store'
+import { byPerson } from '#domains/identity'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
@@ -68,7 +69,6 @@ describe('the cost of a command', () => {
     return least
   }
   const within = (cost: WalCost, limits: Partial<WalCost>) => {
-    if (process.env['COST']) console.log(JSON.stringify(cost))
     for (const [name, limit] of Object.entries(limits)) {
       const counted = cost[name as keyof WalCost]
       assert.ok(counted <= limit, `${name}: ${counted}, at most ${limit}; ${JSON.stringify(cost)}`)
@@ -97,17 +97,12 @@ describe('the cost of a command', () => {
     for (let n = 0; n < 10; n++) answers.push(await pendingOf(room, await asked()))
     const answer = async () => {
       const approvalId = answers.pop() ?? ''
-      const given = {
-        workspaceId: room.tenant.workspace.id,
-        approvalId,
-        decision: 'approved',
-        reason: 'yes',
-        traceId: TRACE,
-      }
-      accepted(await decideApproval({ ...room.approvals, owner: openApprovalOwner(world) }, decider(room), given))
+      const given = { workspaceId: room.tenant.workspace.id, approvalId, decision: 'approved', reason: 'yes' }
+      const deps = { ...room.approvals, owner: openApprovalOwner(world) }
+      accepted(await decideApproval(deps, byPerson(decider(room), TRACE), given))
       await idle()
     }
-    const answered = await cheapest(answer)
-    console.log(JSON.stringify({ asking, answered }))
+    within(asking, { commits: 2 })
+    within(await cheapest(answer), { commits: 3 })
   })
 })
