@@ -34,11 +34,11 @@ test('only the store appends to the log: a statement of a room that does it past
       path.startsWith('src/') &&
       path.endsWith('.ts') &&
       !/\.(test|case)\.ts$/.test(path) &&
-      /insert into concord\.domain_events/i.test(text),
+      /insert into concord\.journal/i.test(text),
   )
   assert.deepEqual(
     past.map(([path]) => path),
-    // The one statement of a turn: its drafts take the type and its purpose from the list of the room, and a purpose is never null.
-    ['src/domains/commands/write-command.ts'],
+    // The two statements of a command take the types and purposes of their events from the list of the room.
+    ['src/domains/commands/insert-command.ts', 'src/domains/commands/write-command.ts'],
   )
 })

@@ -26,7 +26,7 @@ export function checkEventReaders(tree: Tree): Finding[] {
   return sources(tree, 'src/domains', 'src/api', 'src/app')
     .filter(([path]) => !isTest(path) && !Object.hasOwn(eventReaders, path))
     .flatMap(([path, text]) =>
-      [...text.matchAll(/\b(?:from|join)\s+concord\.domain_events\b/g)].map(({ index }) => ({
+      [...text.matchAll(/\b(?:from|join)\s+concord\.(?:domain_events|journal)\b/g)].map(({ index }) => ({
         path,
         line: lineAt(text, index),
         problem: 'reads events: decide from rows, or say in row-readers.ts what it shows',

@@ -41,7 +41,7 @@ describe('the shape of the schema', () => {
         /(create table concord\.swarm_runs \([\s\S]*?\n\))/,
         'create table concord.swarm_runs (\n  swarm_run_id uuid\n)',
       ),
-      [`${dumpPath}: concord.swarm_runs has no JSONB column: what differs by type needs a migration each time`],
+      [`${dumpPath}: concord.swarm_runs has no JSON column: what differs by type needs a migration each time`],
     ))
 
   test('[PER-01] a table that nobody explains, and one that is not there, are found', () => {

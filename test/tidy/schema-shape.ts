@@ -19,7 +19,7 @@ function tablesOf(dump: string): ReadonlyMap<string, readonly string[]> {
 
 /** What only ever grows. */
 const appendOnly = [
-  'concord.domain_events',
+  'concord.journal',
   'concord.domain_event_seals',
   'concord.history_archives',
   'concord.memory_reads',
@@ -29,7 +29,7 @@ const appendOnly = [
 const extensible = [
   'concord.commands',
   'concord.domain_effects',
-  'concord.domain_events',
+  'concord.journal',
   'concord.approvals',
   'concord.artifacts',
   'concord.connector_invocations',
@@ -51,8 +51,8 @@ export function checkSchemaShape(tree: Tree): Finding[] {
     ...[...tables.keys()].flatMap((table) => checkColumns(table, bodyOf(dump, table))),
     ...appendOnly.flatMap((table) => checkAppendOnly(dump, table)),
     ...extensible
-      .filter((table) => !/ (?:jsonb|concord\.\w*json)\b/.test(bodyOf(dump, table)))
-      .map((table) => `${table} has no JSONB column: what differs by type needs a migration each time`),
+      .filter((table) => !/ (?:jsonb?|concord\.\w*json)\b/.test(bodyOf(dump, table)))
+      .map((table) => `${table} has no JSON column: what differs by type needs a migration each time`),
     ...Object.entries(references).flatMap(([table, columns]) =>
       columns.filter((column) => !tables.get(table)?.includes(column)).map((column) => `${table} has no ${column}`),
     ),

@@ -9,7 +9,6 @@ import type { Drive, Next } from '#runtime'
 import { constraintOf, failpoint, type FailpointName, statement } from '#store'
 import {
   type InProcessTurns,
-  inProcessTurnName,
   openInProcessTurns,
   type ReserveSlot,
   reconcile,
@@ -24,20 +23,15 @@ import {
   systemActor,
   workerActor,
   type Seen,
-  composeWrite,
   isEmpty,
   openDraft,
-  planEffect,
-  stay,
   type Write,
 } from './change.ts'
 import { fold, type Folded, type FoldLimit } from './advance.ts'
 import { callInline, callNext, type LastCall, type Work } from './call-effect.ts'
 import {
   commandTurns,
-  type CommandWithEffects,
   findAwaited,
-  findCommand,
   type HeldCommand,
   insertWait,
   listParents,
@@ -302,94 +296,10 @@ function answerOf(deps: CommandDeps, { found: { command } }: CommandTurn, next: 
   }
 }
 
-/**
- * Decides about a new command before its first commit, as far as one commit can hold it: until its first effect begins, or to its end where
- * its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
- */
-export async function decideNew(
-  deps: CommandDeps,
-  command: StoredCommand,
-  token: string | undefined,
-): Promise<Folded | undefined> {
-  const { catalog, random } = deps
-  const { command_id } = command
-  const turn = token === undefined ? null : { token, name: inProcessTurnName(processOf(command_id)) }
-  const seen: Seen = { catalog, random, turn, hasParents: false }
-  let folded = await foldFresh(deps, command, seen)
-  while (!turn && folded.next.t === 'call') {
-    const { now } = folded.draft
-    const { effectId } = folded.next
-    const effect = now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
-    const handler = effect && findHandler(catalog, now, effect)
-    // A call of a connector has a record of its own, which needs the command.
-    const isFree = handler?.class === 'read' && catalog.effects.get(effect?.effect_type ?? '')?.operation === undefined
-    if (!effect || !handler || !isFree || !isInline(now)) return undefined
-    const result = await callInline(deps, now.command, effect, handler)
-    if (!result) return undefined
-    const outcome = { effectId, attempt: effect.attempt, result }
-    folded = fold(folded.draft, { ...seen, outcome }, deps.now(), deps.newId)
-  }
-  const { now } = folded.draft
-  if (turn && folded.next.t === 'call') return folded
-  if (folded.next.t !== 'end') return undefined
-  const isDone = now.command.status === 'succeeded' && isInline(now)
-  if (isDone) await failpoint('commands.inline_called')
-  return isDone || now.command.error_class === 'malformed_payload' ? folded : undefined
-}
-
-/**
- * The same loop inside the request, for fast, bounded commands of low risk: the effect is called before the first write, then everything is
- * committed at once. Undefined: nothing was written, and the driver takes the command.
- */
-export async function runInline(deps: CommandDeps, stored: StoredCommand): Promise<StoredCommand | undefined> {
-  const { catalog, random } = deps
-  const seen: Seen = { catalog, random, turn: null, hasParents: false }
-  let folded = await foldFresh(deps, stored, seen)
-  while (folded.next.t === 'call') {
-    const { now } = folded.draft
-    const { effectId } = folded.next
-    const effect = now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
-    const handler = effect && findHandler(catalog, now, effect)
-    if (!handler || !isInline(now)) return undefined
-    const result = await callInline(deps, now.command, effect, handler)
-    if (!result) return undefined
-    const outcome = { effectId, attempt: effect.attempt, result }
-    folded = fold(folded.draft, { ...seen, outcome }, deps.now(), deps.newId)
-  }
-  const { now, write } = folded.draft
-  const isDone = now.command.status === 'succeeded' && isInline(now)
-  if (folded.next.t !== 'end' || !(isDone || now.command.error_class === 'malformed_payload')) return undefined
-  if (isDone) await failpoint('commands.inline_called')
-  const written = await deps.writes.commit(write)
-  if (!written.ok && isDone) await recordUnderCancelled(deps, stored, write)
-  return written.ok ? written.value.command : undefined
-}
-
-/** Planned for the request itself: such a command has no runtime workflow. */
-function isInline({ command: { plan: planned, runtime_workflow_id } }: CommandWithEffects): boolean {
-  return planned?.execution_mode === 'sync' && runtime_workflow_id === null
-}
-
 /** Folds a new command in memory: returns its first write and what would follow. */
 export function foldFresh(deps: CommandDeps, command: StoredCommand, seen: Seen): Promise<Folded> {
   const at = deps.now()
   return loadAndFold(deps, fold(openDraft({ command, effects: [] }, 'free', at), seen, at, deps.newId), seen)
-}
-
-/** The command was cancelled during the call. Records the effect that was done; nothing else runs. */
-async function recordUnderCancelled(
-  deps: CommandDeps,
-  { workspace_id, command_id }: StoredCommand,
-  { newEffects, events }: Write,
-): Promise<void> {
-  const found = await findCommand(deps.db, workspace_id, command_id)
-  if (found?.command.status !== 'cancelled' || found.effects.length > 0 || newEffects.length === 0) return
-  const planned = newEffects.map((effect) => planEffect(effect, workerActor))
-  const alone = composeWrite(found, 'any', [stay, ...planned], deps.now())
-  const told = events.filter(
-    ({ event_type, payload }) => payload['target_type'] === 'effect' && event_type !== 'effect_planned',
-  )
-  await deps.writes.commit({ ...alone, events: [...alone.events, ...told] })
 }
 
 /** $1 command, $2 token. Without a due time the reconciler skips it. Its status stays, for operators to inspect. */

@@ -1,7 +1,6 @@
 /** New commands for many callers in one commit: one command per key, a bad one fails alone, a lost connection repeats nothing. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type pg from 'pg'
 import { openTestRoom, type TestRoom } from '#test/commands'
 import type { Db } from '#store'
 import type { StoredCommand } from './command-table.ts'
@@ -26,7 +25,7 @@ function flakyDb(real: Db): FlakyDb {
   let broken = 0
   let refusing = { prefix: '', sqlState: '', times: 0 }
   let refused = 0
-  async function connect(applicationName?: string): Promise<pg.Client> {
+  async function connect(applicationName?: string): ReturnType<Db['connect']> {
     const client = await real.connect(applicationName)
     const query = client.query.bind(client) as (...values: unknown[]) => Promise<unknown>
     // The overloads of the driver do not matter here: the arguments are passed on unchanged.

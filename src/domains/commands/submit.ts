@@ -21,7 +21,8 @@ import { findTask, payloadHash, validatePayload } from './tasks.ts'
 import type { Folded } from './advance.ts'
 import { composeWrite, fail, type WriteEvent } from './change.ts'
 import type { CommandDeps } from './deps.ts'
-import { decideNew, passAfter, passBefore, runInline } from './drive.ts'
+import { passAfter, passBefore } from './drive.ts'
+import { decideNew, runInline } from './inline.ts'
 import { KEY_WAIT, type NewCommand } from './insert-command.ts'
 
 export type SubmitCommand = {
@@ -103,7 +104,7 @@ type Opened = Once<StoredCommand> & {
 /** Inserts a command with all that one commit can hold of it; what cannot be part of it is decided afterwards. */
 async function open(deps: CommandDeps, bare: NewCommand): Promise<Decision<Opened>> {
   const { command } = bare
-  const decided = await decideNew(deps, command, command.turn_token ?? undefined).catch(() => undefined)
+  const decided = await decideNew(deps, command, command.turn_token).catch(() => undefined)
   // The write that ends a command wakes its follower in the same transaction.
   if (!decided || (decided.next.t === 'end' && command.context.follower)) return deps.inserts.insert(bare)
   const { now, write } = decided.draft

@@ -1,0 +1,87 @@
+/** Decides about a new command in the request that submits it, before its first commit or right after it. */
+import { failpoint } from '#store'
+import { inProcessTurnName } from '#turns'
+import { type Folded, fold } from './advance.ts'
+import { callInline } from './call-effect.ts'
+import { composeWrite, planEffect, type Seen, stay, workerActor, type Write } from './change.ts'
+import { type CommandWithEffects, findCommand, processOf, type StoredCommand } from './command-table.ts'
+import type { CommandDeps } from './deps.ts'
+import { foldFresh } from './drive.ts'
+import { findHandler } from './tasks.ts'
+
+/**
+ * Decides about a new command before its first commit, as far as one commit can hold it: until its first effect begins in the turn with this
+ * token, or to its end where its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
+ */
+export async function decideNew(
+  deps: CommandDeps,
+  command: StoredCommand,
+  token: string | null,
+): Promise<Folded | undefined> {
+  if (token === null) return foldInline(deps, command, true)
+  const { catalog, random } = deps
+  const turn = { token, name: inProcessTurnName(processOf(command.command_id)) }
+  const folded = await foldFresh(deps, command, { catalog, random, turn, hasParents: false })
+  return folded.next.t === 'call' || isMalformed(folded) ? folded : undefined
+}
+
+/**
+ * Runs a fast, bounded command of low risk inside the request: the effect is called before the second write, then everything is committed at
+ * once. Undefined: nothing was written, and the driver takes the command.
+ */
+export async function runInline(deps: CommandDeps, stored: StoredCommand): Promise<StoredCommand | undefined> {
+  const folded = await foldInline(deps, stored, false)
+  if (!folded) return undefined
+  const { write } = folded.draft
+  const written = await deps.writes.commit(write)
+  if (!written.ok && write.to === 'succeeded') await recordUnderCancelled(deps, stored, write)
+  return written.ok ? written.value.command : undefined
+}
+
+/** Folds and calls until the end of the command. With `isReadOnly` only effects are called that change nothing and need no record. */
+async function foldInline(deps: CommandDeps, command: StoredCommand, isReadOnly: boolean): Promise<Folded | undefined> {
+  const { catalog, random } = deps
+  const seen: Seen = { catalog, random, turn: null, hasParents: false }
+  let folded = await foldFresh(deps, command, seen)
+  while (folded.next.t === 'call') {
+    const { now } = folded.draft
+    const { effectId } = folded.next
+    const effect = now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
+    const handler = effect && findHandler(catalog, now, effect)
+    if (!handler || !isInline(now)) return undefined
+    // The call of a connector is recorded with the id of the command, which has no row yet.
+    const isFree = handler.class === 'read' && catalog.effects.get(effect.effect_type)?.operation === undefined
+    if (isReadOnly && !isFree) return undefined
+    const result = await callInline(deps, now.command, effect, handler)
+    if (!result) return undefined
+    folded = fold(folded.draft, { ...seen, outcome: { effectId, attempt: effect.attempt, result } }, deps.now(), deps.newId)
+  }
+  const isDone = folded.next.t === 'end' && folded.draft.now.command.status === 'succeeded' && isInline(folded.draft.now)
+  if (isDone) await failpoint('commands.inline_called')
+  return isDone || isMalformed(folded) ? folded : undefined
+}
+
+function isMalformed({ draft, next }: Folded): boolean {
+  return next.t === 'end' && draft.now.command.error_class === 'malformed_payload'
+}
+
+/** Planned for the request itself: such a command has no runtime workflow. */
+function isInline({ command: { plan: planned, runtime_workflow_id } }: CommandWithEffects): boolean {
+  return planned?.execution_mode === 'sync' && runtime_workflow_id === null
+}
+
+/** The command was cancelled during the call. Records the effect that was done; nothing else runs. */
+async function recordUnderCancelled(
+  deps: CommandDeps,
+  { workspace_id, command_id }: StoredCommand,
+  { newEffects, events }: Write,
+): Promise<void> {
+  const found = await findCommand(deps.db, workspace_id, command_id)
+  if (found?.command.status !== 'cancelled' || found.effects.length > 0 || newEffects.length === 0) return
+  const planned = newEffects.map((effect) => planEffect(effect, workerActor))
+  const alone = composeWrite(found, 'any', [stay, ...planned], deps.now())
+  const told = events.filter(
+    ({ event_type, payload }) => payload['target_type'] === 'effect' && event_type !== 'effect_planned',
+  )
+  await deps.writes.commit({ ...alone, events: [...alone.events, ...told] })
+}
