@@ -21,6 +21,7 @@ import { listCommandEvents } from '../read-commands.ts'
 import { actingFor } from '../deps.ts'
 import { findBrokenInvariants } from '../invariants/find-broken-invariants.ts'
 import { agentGateway } from './propose-action.ts'
+import { byPerson } from '#kernel/actor'
 
 const OUTSIDE = { subject: 's', destination: 'external:finance@example.com' }
 
@@ -155,14 +156,14 @@ describe('proposals of agents', () => {
     for (const claim of [{ decision: 'allow' }, { approved: true }, { status: 'approved' }, { run_as: 'user' }])
       assert.equal(await attempt(claim), 'deny', JSON.stringify(claim))
     const say = { workspaceId, approvalId: approvalId ?? '', decision: 'approved', reason: 'r', traceId: TRACE }
-    const self = await decideApproval(room.approvals, { ...writer, orgRoles: ['data-owner'] }, say)
+    const self = await decideApproval(room.approvals, byPerson({ ...writer, orgRoles: ['data-owner'] }, TRACE), say)
     assert.equal(self.ok ? '' : self.code, 'self_approval')
     const robot = { ...decider(room), externalId: 'agent:7', orgRoles: ['data-owner'] }
-    const machine = await decideApproval(room.approvals, robot, say)
+    const machine = await decideApproval(room.approvals, byPerson(robot, TRACE), say)
     assert.equal(machine.ok ? '' : machine.code, 'agents_cannot_decide')
     assert.equal(await room.statusOf(command.command_id), 'waiting_for_approval')
     assert.equal(room.provider.calls.length, calls)
-    accepted(await decideApproval(room.approvals, { ...decider(room), orgRoles: ['data-owner'] }, say))
+    accepted(await decideApproval(room.approvals, byPerson({ ...decider(room), orgRoles: ['data-owner'] }, TRACE), say))
     assert.equal(await room.settle(command.command_id), 'succeeded')
     assert.equal(room.provider.calls.length, calls + 1)
   })
@@ -190,7 +191,11 @@ describe('proposals of agents', () => {
     const owner = { ...writer, orgRoles: ['owner'] }
     const decide = async (commandId: string, by: Principal) => {
       const terms = { workspaceId, approvalId: await pendingOf(room, commandId), traceId: TRACE }
-      const decided = await decideApproval(room.approvals, by, { ...terms, decision: 'approved', reason: 'so' })
+      const decided = await decideApproval(room.approvals, byPerson(by, TRACE), {
+        ...terms,
+        decision: 'approved',
+        reason: 'so',
+      })
       return decided.ok ? 'approved' : decided.code
     }
     const person = await room.submit({ subject: 's' }, { taskName: 'Confirm Note' })

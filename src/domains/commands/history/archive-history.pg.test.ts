@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, beforeEach, describe, test } from 'node:test'
-import { domainFeed, openDb, readArchive, readFeed, verifyArchive, writeArchive } from '#store'
+import { openDb, readArchive, readFeed, verifyArchive, writeArchive } from '#store'
 import { compareHistory, type HistoryRoom, openHistoryRoom } from '#test/history'
 import { accepted, TRACE } from '#test/tenant'
 import { findBrokenInvariants } from '../invariants/find-broken-invariants.ts'
@@ -221,9 +221,9 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
   test('[PER-09] a reader whose cursor is behind archived events is refused, and may continue if it accepts the gap', async () => {
     await done()
     await history.visible()
-    const start = accepted(await readFeed(history.room.db, domainFeed, { workspaceId: workspaceId() }))
+    const start = accepted(await readFeed(history.room.db, { workspaceId: workspaceId() }))
     await move()
-    const read = (request: object) => readFeed(history.room.db, domainFeed, { workspaceId: workspaceId(), ...request })
+    const read = (request: object) => readFeed(history.room.db, { workspaceId: workspaceId(), ...request })
     assert.equal(await codeOf(read({})), 'cursor_archived')
     assert.equal(await codeOf(read({ after: start.events[0]?.cursor })), 'cursor_archived')
     await history.visible()

@@ -9,6 +9,7 @@ import { cancelCommand } from '../cancel-command.ts'
 import { actingFor } from '../deps.ts'
 import { findBrokenInvariants, invariantCount, listBroken } from './find-broken-invariants.ts'
 import { commandInvariants } from './invariants.ts'
+import { byPerson } from '#kernel/actor'
 
 class TakeBack extends Error {}
 
@@ -34,11 +35,10 @@ describe('the invariants of commands', () => {
     assert.equal(await room.settle(ids.done), 'succeeded')
     ids.approved = await room.submit({ subject: 'approved', decide: 'require_approval', steps: two })
     await room.settle(ids.approved)
-    await decideApproval({ ...room.approvals, db: room.db }, decider(room), {
+    await decideApproval({ ...room.approvals, db: room.db }, byPerson(decider(room), TRACE), {
       workspaceId: room.tenant.workspace.id,
       approvalId: await pendingOf(room, ids.approved),
       decision: 'approved',
-      traceId: TRACE,
     })
     assert.equal(await room.settle(ids.approved), 'succeeded')
     room.provider.modes.push('ok', 'ok', 'fail_before')

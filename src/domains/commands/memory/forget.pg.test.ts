@@ -23,6 +23,7 @@ import { accepted, TRACE } from '#test/tenant'
 import { ada, aPreference, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { until } from '#test/until'
 import { requestForget } from './request-forget.ts'
+import { byPerson } from '#kernel/actor'
 
 /** Another room with data of the subject: one row per memory it was derived from. */
 const reports: Forgettable = {
@@ -72,15 +73,13 @@ describe('forget_memory', () => {
     const { workspaceId } = room
     const [gate] = await findPending(room.db, { workspaceId, commandId })
     assert.ok(gate, 'nobody was asked')
-    const { userId, externalId } = room.tenant.people.admin.principal
-    const decider = { userId, externalId, orgRoles: ['data_owner'] }
+    const decider = { ...room.tenant.people.admin.principal, orgRoles: ['data_owner'] }
     accepted(
-      await decideApproval(room.approvals, decider, {
+      await decideApproval(room.approvals, byPerson(decider, TRACE), {
         workspaceId,
         approvalId: gate.approval_id,
         decision,
         reason: 'test',
-        traceId: TRACE,
       }),
     )
     return room.settle(commandId)
