@@ -10,7 +10,7 @@ import { openBareDbos, serveBareDbos } from './harness/bare-dbos.ts'
 import { openLeaseQueue } from './harness/lease-queue.ts'
 import { openQueuePeers } from './harness/queue-peers.ts'
 import { median, runLoop, type Sample } from './harness/closed-loop.ts'
-import { openCommandHouse } from './harness/command-house.ts'
+import { openCommandBench } from './harness/command-bench.ts'
 import { type Case, compare, printResults, type Result } from './harness/compare.ts'
 import { openBenchServer } from './harness/server.ts'
 import { readFlags } from '../scripts/read-flags.ts'
@@ -37,7 +37,7 @@ async function runBench(): Promise<void> {
   await login.query('grant select, insert, update on public.facts to concord_engine')
   const bareDb = server.open({ poolMax: 32 })
   const db = server.open({ poolMax: 10 })
-  const house = await openCommandHouse(db)
+  const bench = await openCommandBench(db)
   const queue = await openLeaseQueue(login, server.open({ poolMax: 8 }))
   const dbos = await openBareDbos(import.meta.filename, login.config.url)
   const body = JSON.stringify({ subject: 's', note: 'n'.repeat(150) })
@@ -57,29 +57,29 @@ async function runBench(): Promise<void> {
     ...[1, 8, 32, 64, 256].map((n) => ({
       name: `command done inline, ${n}`,
       against: `bare commit, ${Math.min(n, 32)}`,
-      run: loop(n, () => house.run('inline')),
+      run: loop(n, () => bench.run('inline')),
     })),
     { name: 'bare DBOS workflow, 1 step, 16', run: workflow(1, 16) },
-    { name: 'durable command, submit → its effect begins, 16', run: loop(16, house.start) },
+    { name: 'durable command, submit → its effect begins, 16', run: loop(16, bench.start) },
     {
       name: 'durable command, 1 effect, 16',
       against: 'bare DBOS workflow, 1 step, 16',
-      run: loop(16, () => house.run('durable')),
+      run: loop(16, () => bench.run('durable')),
     },
     { name: 'bare DBOS workflow, 4 steps, 16', run: workflow(4, 16) },
     {
       name: 'durable command, 4 effects, 16',
       against: 'bare DBOS workflow, 4 steps, 16',
-      run: loop(16, () => house.run('durable_four')),
+      run: loop(16, () => bench.run('durable_four')),
     },
     { name: 'lease queue by hand, enqueue → start, 1', run: loop(1, queue.enqueueAndStart) },
-    { name: 'durable command, submit → its effect begins, 1', run: loop(1, house.start) },
+    { name: 'durable command, submit → its effect begins, 1', run: loop(1, bench.start) },
     ...peers.flatMap(({ name, enqueueAndStart }) => [
       { name: `${name}, enqueue → start, 1`, run: loop(1, enqueueAndStart) },
       { name: `${name}, enqueue → start, 16`, run: loop(16, enqueueAndStart) },
     ]),
     { name: 'durable update alone, 1', run: () => runPrepared(gateFacts) },
-    { name: 'approval → its effect begins, 1', run: () => runPrepared(house.gate) },
+    { name: 'approval → its effect begins, 1', run: () => runPrepared(bench.gate) },
   ]
 
   /** What is to be decided is made ready outside the measured time. */
@@ -111,7 +111,7 @@ async function runBench(): Promise<void> {
   printGoals(results)
   dbos.end()
   for (const peer of peers) await peer.close()
-  await house.close()
+  await bench.close()
   await queue.close()
   await Promise.all([db, bareDb, login].map((each) => each.close()))
   await server.stop()

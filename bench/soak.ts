@@ -4,7 +4,7 @@
  *
  * node --expose-gc bench/soak.ts [--commands 100000] [--in-flight 64]
  */
-import { openCommandHouse } from './harness/command-house.ts'
+import { openCommandBench } from './harness/command-bench.ts'
 import { openBenchServer } from './harness/server.ts'
 import { readFlags } from '../scripts/read-flags.ts'
 
@@ -14,7 +14,7 @@ const { values: options } = readFlags({
 const [total, inFlight] = [Number(options.commands), Number(options['in-flight'])]
 const server = await openBenchServer()
 const db = server.open({ poolMax: 10 })
-const house = await openCommandHouse(db)
+const bench = await openCommandBench(db)
 const collect = (globalThis as { gc?: () => void }).gc
 
 function report(done: number, seconds: number): void {
@@ -34,11 +34,11 @@ for (let done = 0; done < total; ) {
   done += left
   // One in ten takes the long way through the runtime.
   const worker = async () => {
-    for (let n = left--; n > 0; n = left--) await house.run(n % 10 === 0 ? 'durable' : 'inline')
+    for (let n = left--; n > 0; n = left--) await bench.run(n % 10 === 0 ? 'durable' : 'inline')
   }
   await Promise.all(Array.from({ length: inFlight }, worker))
   report(done, (performance.now() - from) / 1_000)
 }
-await house.close()
+await bench.close()
 await db.close()
 await server.stop()

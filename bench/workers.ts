@@ -6,7 +6,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openChance } from '#test/chance'
-import { type House, kill, openHouse } from '../test/chaos/house.ts'
+import { type Installation, kill, openInstallation } from '../test/chaos/installation.ts'
 import { invitePeople } from '../test/chaos/people.ts'
 import { readFlags } from '../scripts/read-flags.ts'
 
@@ -25,9 +25,9 @@ const LOOK_MS = 250
 const LIMIT_MS = 600_000
 
 for (const latencyMs of numbers(options.latency)) {
-  const house = await openHouse({ seed: 'bench', latencyMs })
-  const people = invitePeople(house, openChance('bench'))
-  const server = await house.serve({ works: false })
+  const installation = await openInstallation({ seed: 'bench', latencyMs })
+  const people = invitePeople(installation, openChance('bench'))
+  const server = await installation.serve({ works: false })
   try {
     for (const [index, workers] of numbers(options.workers).entries()) {
       const rate = await measure(workers, `${latencyMs}-${index}`)
@@ -38,14 +38,14 @@ for (const latencyMs of numbers(options.latency)) {
   } finally {
     await people.leave()
     await kill(server)
-    await house.close()
+    await installation.close()
   }
 
   /** The middle of a backlog: the start of the workers and the thin end do not count. */
   async function measure(workers: number, round: string): Promise<number> {
     for (let sent = 0; sent < count; sent += AT_ONCE) await people.ask(server, 'steady', AT_ONCE, `${round}-${sent}`)
-    const hired = Array.from({ length: workers }, () => house.work())
-    for (let waits = 0; (await openCount(house)) > 0; waits++) {
+    const hired = Array.from({ length: workers }, () => installation.work())
+    for (let waits = 0; (await openCount(installation)) > 0; waits++) {
       if (waits * LOOK_MS > LIMIT_MS) throw new Error('The backlog was not finished in time.')
       await sleep(LOOK_MS)
     }
@@ -53,7 +53,7 @@ for (const latencyMs of numbers(options.latency)) {
       worker.child.kill('SIGTERM')
       await worker.ended
     }
-    const [row] = await house.db.query<{ rate: number }>(
+    const [row] = await installation.db.query<{ rate: number }>(
       `with ended as (select extract(epoch from completed_at)::float8 as at from concord.commands
          where idempotency_key like $1 || '-%' order by at offset $2 limit $3)
        select count(*) / (max(at) - min(at)) as rate from ended`,
@@ -63,7 +63,7 @@ for (const latencyMs of numbers(options.latency)) {
   }
 }
 
-async function openCount({ db }: House): Promise<number> {
+async function openCount({ db }: Installation): Promise<number> {
   const [row] = await db.query<{ open: number }>(
     'select count(*)::int as open from concord.commands where completed_at is null',
   )

@@ -1,4 +1,4 @@
-/** A part of `npm run chaos -- scheduler-power` in every test run, where there are loop devices and root: nothing promised is lost. */
+/** A part of `npm run chaos -- scheduler-power`, where there are loop devices and root: no promise is lost. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { cutPower } from './cut-power.ts'

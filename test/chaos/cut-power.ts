@@ -1,4 +1,4 @@
-/** Cuts the power of the disk under a working scheduler, again and again, and asks the file for everything it had promised. */
+/** Cuts the power of the disk under a working scheduler many times, and checks the file for everything it had promised. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { randomBytes } from 'node:crypto'
@@ -14,7 +14,7 @@ import { type LoopDisk, openLoopDisk } from './loop-disk.ts'
 export type PowerPlan = {
   readonly cuts: number
   readonly seed: string
-  /** `normal` is what the scheduler never uses: it has to lose something, or the test sees nothing. */
+  /** The scheduler never uses `normal`, which must lose something; otherwise the test would prove nothing. */
   readonly synchronous?: 'full' | 'normal'
   readonly onRound?: (done: number) => void
 }
@@ -23,10 +23,10 @@ export type PowerReport = {
   readonly cuts: number
   readonly acknowledged: number
   readonly finished: number
-  /** After the cut began: no promises, counted so that nothing is passed over. */
+  /** Reported after the cut began: not a promise, but counted. */
   readonly saidInTheCut: number
   readonly lostInTheCut: number
-  /** Promised before the cut, and gone. */
+  /** Promised before the cut and missing. */
   readonly lost: readonly string[]
   readonly problems: readonly string[]
 }
@@ -54,7 +54,7 @@ export async function cutPower({
         if (isBefore) lost.add(what)
         else lostInTheCut.add(what)
       }
-      // What a lost promise leaves behind may break more; only without losses must the rest be whole.
+      // A lost promise may break more; without a loss everything else must be intact.
       if (lost.size === 0) problems.push(...(await findBroken(join(disk.mount, 'jobs.db'), said, lostInTheCut)))
       onRound(cut + 1)
     }
@@ -74,9 +74,9 @@ export async function cutPower({
 }
 
 /**
- * `isBefore`: said before the cut began, and so a promise. A machine without power says nothing more, but this one still runs,
- * and of a flush under way while ext4 shuts down under a growing file the kernel may report success. A program that only
- * appends and flushes, without SQLite, lost its last record that way in 7 of 50 cuts, and none from before the cut.
+ * `isBefore`: reported before the cut began, and so a promise. A machine without power reports nothing more, but this one still
+ * runs, and the kernel may report success for a flush while ext4 shuts down under a growing file. A program that only appends and
+ * flushes, without SQLite, lost its last record that way in 7 of 50 cuts, and none from before the cut.
  */
 type Said = { readonly what: string; readonly isBefore: boolean }
 
@@ -90,7 +90,7 @@ async function writeUntilCut(disk: LoopDisk, synchronous: string, afterMs: numbe
   child.stdout.on('data', (chunk: Buffer) => void (out += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => void (err += chunk.toString()))
   const ended = once(child, 'close').then(() => void (hasEnded = true))
-  // Something must be at stake before the cut.
+  // There must be promises before the cut.
   await until(() => hasEnded || out.split('\n').length > 20, 'work before the cut')
   if (hasEnded) throw new Error(`The scheduler did not start on its disk: ${err}`)
   await sleep(afterMs)
@@ -98,7 +98,7 @@ async function writeUntilCut(disk: LoopDisk, synchronous: string, afterMs: numbe
   disk.cutPower()
   child.kill('SIGKILL')
   await ended
-  // A line that was cut off itself was never said.
+  // An incomplete line does not count.
   const lines = out
     .slice(0, out.lastIndexOf('\n') + 1)
     .split('\n')
@@ -136,7 +136,7 @@ function findLost(file: string, said: readonly Said[]): Said[] {
   }
 }
 
-/** A dispatch that went with the cut has no run; its job is still QUEUED and will be started, as after every lost commit. */
+/** A dispatch that the cut lost has no run; its job is still QUEUED and starts later, as after every lost commit. */
 async function findBroken(file: string, said: readonly Said[], gone: ReadonlySet<string>): Promise<string[]> {
   const now = () => new Date()
   const world = { now, random: () => 0.5, newId: uuidV7Generator(now, randomBytes) }

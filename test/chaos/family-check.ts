@@ -1,4 +1,4 @@
-/** After the last life of a family has come to rest: everything acknowledged is there, done once, retried as decided, and told. */
+/** Checks a family after its last life: every acknowledged job exists, ran once, was retried as decided, and was notified. */
 import { DatabaseSync } from 'node:sqlite'
 import type { Planted } from './plant-broken-rows.ts'
 import { executionsOf, lifePaths, linesOf } from './scheduler-life.ts'
@@ -51,13 +51,13 @@ export function findBrokenPromises(folder: string, planted: readonly Planted[]):
   }
 }
 
-/** Whose end was written by a foreign hand has no notification of that end. */
+/** A job whose end was planted has no notification. */
 function isPlantedRun(db: DatabaseSync, runId: string, planted: readonly Planted[]): boolean {
   const job = db.prepare('select job_id from job_runs where run_id = ?').get(runId)?.['job_id']
   return planted.some(({ kind, jobId }) => kind === 'closed run' && jobId === job)
 }
 
-/** A run that says COMPLETED was executed once; a failed one at most once, and its retry is there where that was decided. */
+/** A COMPLETED run was executed once; a failed one at most once, and its retry exists if it was decided. */
 function judgeExecutions(
   runs: readonly Ended[],
   executions: readonly { readonly runId: string }[],

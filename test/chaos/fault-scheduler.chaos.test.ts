@@ -1,4 +1,4 @@
-/** A part of `npm run chaos -- scheduler-calls` in every test run: single system calls fail or kill, and the file stays true. */
+/** A part of `npm run chaos -- scheduler-calls`: single system calls fail or kill, and the file stays consistent. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { faultScheduler, type FaultReport, whyNoStrace } from './fault-scheduler.ts'

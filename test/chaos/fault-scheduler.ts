@@ -1,6 +1,6 @@
 /**
- * Fails the system calls of the scheduler one by one. A first run under strace finds every call that touches its files; each
- * case repeats that run with one of them failed or fatal, and then a next life has to find everything in order.
+ * Fails the system calls of the scheduler one by one. A first run under strace finds every call that touches its files. Each case
+ * repeats that run with one failed or fatal call; then the next life must find everything in order.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -19,19 +19,19 @@ export type FaultPlan = { readonly cases: number; readonly seed: string; readonl
 
 export type FaultReport = {
   readonly cases: number
-  /** How many there are to choose from. */
+  /** The number of calls to choose from. */
   readonly possible: number
   readonly killed: number
-  /** Lives that saw a call fail, and went on or ended as they should. */
+  /** Lives in which a call failed, and that continued or ended as they should. */
   readonly failed: number
-  /** Cases whose call did not come this time; many of them would make the run worthless. */
+  /** Cases whose call did not occur; with many of them the run would prove nothing. */
   readonly missed: number
   readonly twice: number
   readonly byFault: Readonly<Record<string, number>>
   readonly problems: readonly string[]
 }
 
-/** Why the cases cannot run here; undefined: they can. */
+/** Why the cases cannot run here; undefined if they can. */
 export function whyNoStrace(): string | undefined {
   const tried = spawnSync('strace', ['-f', '--seccomp-bpf', '-qq', '-e', 'trace=fsync', 'true'], { encoding: 'utf8' })
   if (tried.error) return 'strace is not installed'
@@ -56,7 +56,7 @@ type Case = {
   readonly fault: string
 }
 
-/** Stops at the named calls alone. */
+/** Traces only the named calls. */
 const quick = ['-f', '--seccomp-bpf']
 const START_MS = Date.UTC(2026, 4, 1, 10)
 const CHAPTER_MS = 10 * 3_600_000
@@ -78,7 +78,7 @@ async function aScene(name: Case['scene']): Promise<Scene> {
   return { folder, planted }
 }
 
-/** The story under strace; gives how it ended and what it said. */
+/** Runs the story under strace and returns its exit and its output. */
 async function trace(plan: StoryPlan, options: readonly string[]) {
   const { file } = lifePaths(plan.folder)
   const paths = ['', '-wal', '-shm', '-journal', '.owner'].flatMap((end) => ['-P', `${file}${end}`])
@@ -121,7 +121,7 @@ export async function faultScheduler({ cases, seed, onRound = () => {} }: FaultP
   const chosen: (Case & { readonly again: Case | undefined })[] = []
   while (chosen.length < cases && rest.length > 0) {
     const [next] = rest.splice(chance.whole(rest.length), 1)
-    // Every fifth is failed once more in the life after it: recovery itself may crash.
+    // Every fifth case fails again in the next life: recovery itself may crash.
     const again = chance.whole(5) === 0 ? chance.pick(possible) : undefined
     if (next) chosen.push({ ...next, again })
   }
@@ -173,7 +173,7 @@ async function runCase({ folder: from, planted }: Scene, faults: readonly Case[]
       if (isKilled) continue
       if (code !== 0) problems.push(`the process ended with ${code}: ${said.slice(0, 1_000)}`)
     }
-    // And now nothing fails any more: it must come back by itself, and to rest.
+    // Without faults, the scheduler must recover by itself and finish.
     chapter += 1
     const last = await tellStory({ folder, startMs: START_MS + CHAPTER_MS * chapter, chapter, isLast: true })
     problems.push(...last.problems, ...last.refused.map((code) => `the next life was refused: ${code}`))

@@ -1,9 +1,9 @@
-/** A server frozen in its own turns: others finish what it began, and its late words count for nothing. */
+/** A server is frozen in its own turns: others finish its work, and its late writes are refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { freezeServer } from './freeze-server.ts'
 
-/** About fifteen seconds alone on two cores; a machine that does a dozen other things besides must not fail it. */
+/** About fifteen seconds alone on two cores; a busy machine must not fail it. */
 const PATIENT_MS = 900_000
 
 test('[RUN-08] [CMD-20] a server frozen in turns that no runtime knows of: a worker takes them over, and what the thawed one writes late is refused', {

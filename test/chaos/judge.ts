@@ -1,12 +1,12 @@
 /**
- * The verdict over a run, from three accounts that know nothing of each other: what people were told, what the provider has in
- * its book, and what stands in the database. Every list must be empty.
+ * The verdict on a run, from three independent accounts: the answers to people, the book of the provider, and the database. Every
+ * list must be empty.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { encodeId } from '#kernel/ids'
 import { findBrokenInvariants } from '#domains/commands'
 import { runConcord } from '#test/concord-process'
-import type { House } from './house.ts'
+import type { Installation } from './installation.ts'
 import { type Op, stories } from './people.ts'
 
 export type Verdict = {
@@ -15,54 +15,54 @@ export type Verdict = {
   readonly unclear: number
   readonly providerCalls: number
   readonly paid: number
-  /** Acknowledged and absent, or on record as done and not in the book. */
+  /** Acknowledged and missing, or recorded as done and not in the book. */
   readonly lost: readonly string[]
   readonly doubled: readonly string[]
-  /** In the book without a record, on record as not done, or refused and present. */
+  /** In the book without a record, recorded as not done, or refused and present. */
   readonly phantom: readonly string[]
-  /** Not at rest, or at rest somewhere it should not be. */
+  /** Not ended, or ended in a wrong state. */
   readonly restless: readonly string[]
   readonly broken: readonly string[]
 }
 
-/** Generous: a run that does not come to rest by then is a finding, not a slow machine. */
+/** Generous: a run that takes longer is a finding, not a slow machine. */
 const REST_MS = 120_000
 
 const ends: Readonly<Record<string, readonly string[]>> = {
   [stories.stopped]: ['cancelled'],
-  // A person saw in the book that nothing was paid: then it failed.
+  // A person found no payment in the book, so the command failed.
   [stories.blind]: ['succeeded', 'failed'],
 }
 
 type Stored = { readonly command_id: string; readonly status: string; readonly task_name: string; readonly key: string }
 
-/** Besides those who answer there is an operator, who gives what is stuck another chance: ten dead workers in one turn are a lot. */
-export async function waitForRest(house: House, restMs = REST_MS): Promise<void> {
+/** An operator resumes stuck work: ten dead workers in one turn are possible here. */
+export async function waitForRest(installation: Installation, restMs = REST_MS): Promise<void> {
   const giveUpAt = performance.now() + restMs
   while (performance.now() < giveUpAt) {
-    // Nobody has answered yet, and a failed first run is going to be run again: neither is rest.
-    const open = await house.db
+    // A pending approval, and a failed first run that will be retried, are not the end.
+    const open = await installation.db
       .query(
         `select from concord.commands as c where c.completed_at is null
    or (c.task_name = 'Pay on the second run' and c.status = 'failed' and c.attempt = 1) limit 1`,
       )
       .catch(() => [{}])
     if (open.length === 0) return
-    await resumeStuck(house)
+    await resumeStuck(installation)
     await sleep(100)
   }
 }
 
-async function resumeStuck({ db, env, folder }: House): Promise<void> {
+async function resumeStuck({ db, env, folder }: Installation): Promise<void> {
   const stuck = await db.query(`select from runtime.processes where state = 'stuck' limit 1`).catch(() => [])
   if (stuck.length === 0) return
   const { code, err } = await runConcord(['stuck', 'resume', '--all'], { env, cwd: folder })
   if (code !== 0) throw new Error(`The operator could not resume the work: ${err}`)
 }
 
-export async function judge(house: House, history: readonly Op[]): Promise<Verdict> {
-  const { db } = house
-  const book = await house.provider.book()
+export async function judge(installation: Installation, history: readonly Op[]): Promise<Verdict> {
+  const { db } = installation
+  const book = await installation.provider.book()
   const commands = await db.query<Stored>(
     `select command_id, status, task_name, idempotency_key as key from concord.commands`,
   )
@@ -88,7 +88,7 @@ where effect_type like 'pay.%' or effect_type like 'compensation.%'`,
     paid: Object.keys(book.paid).length,
     lost: [
       ...acknowledged.filter((op) => !isSame(byKey.get(op.key), op)).map(({ key }) => `acknowledged ${key}`),
-      ...(await listBrokenWords(house, history)),
+      ...(await listBrokenWords(installation, history)),
       ...effects
         .filter((effect) => effect.status === 'succeeded' && timesOf(effect) === 0)
         .map(({ key }) => `unpaid ${key}`),
@@ -113,8 +113,11 @@ function isSame(found: Stored | undefined, { commandId }: Op): boolean {
   return found !== undefined && encodeId('command', found.command_id) === commandId
 }
 
-/** What people were told about anything but a submit must be on the rows: the answer, the input, the second run, the stop and all its undoing. */
-async function listBrokenWords({ db }: House, history: readonly Op[]): Promise<string[]> {
+/**
+ * Every answer except those to submits must be on the rows: the decision, the input, the second run, the cancellation and its
+ * compensation.
+ */
+async function listBrokenWords({ db }: Installation, history: readonly Op[]): Promise<string[]> {
   const told = history.filter(({ outcome }) => outcome === 'ok')
   const idsOf = (act: Op['act']) => told.filter((op) => op.act === act).map(({ key }) => key)
   const rows = await db.query<{ what: string }>(

@@ -1,10 +1,10 @@
-/** Every named point of the governed path, cut by a kill of server and of worker, in every test run. */
+/** Kills server and worker at every failpoint of the path of a command. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { killAtPoints } from './kill-points.ts'
 import { TOGETHER } from './path-points.ts'
 
-/** About a minute alone on two cores; a machine that does a dozen other things besides must not fail it. */
+/** About a minute alone on two cores; a busy machine must not fail it. */
 const PATIENT_MS = 900_000
 
 test('[CMD-20] [RUN-08] [EFF-06] [EFF-25] [CAN-06] [EVT-11] [EVT-12] kill -9 at every named point, eight commands at a time: none lost, none doubled, none that nobody asked for, all at rest', {

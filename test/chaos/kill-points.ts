@@ -1,10 +1,10 @@
 /**
- * Kills the server or a worker with -9 exactly at the named points of the governed path, with at least twenty commands in flight
- * and eight of them standing at each point of the plan, on one database that lives through all of it. Then everything is left in
- * peace, and the judge compares what was said, what was paid and what is on record.
+ * Kills the server or a worker with -9 exactly at the failpoints of the path of a command. At least twenty commands are in flight
+ * and eight of them are at each point of the plan, on one database for all kills. Then the faults end, and the judge compares the
+ * answers, the payments and the records.
  */
 import { openChance } from '#test/chance'
-import { openHouse } from './house.ts'
+import { openInstallation } from './installation.ts'
 import { judge, type Verdict } from './judge.ts'
 import { openKillSite } from './kill-site.ts'
 import { invitePeople } from './people.ts'
@@ -21,14 +21,14 @@ import {
 
 export type PointsReport = Verdict & {
   readonly kills: number
-  /** Commands that stood at the point when the process ended, by role and point. */
+  /** Commands at the point when the process ended, by role and point. */
   readonly cut: Readonly<Record<string, number>>
-  /** Points that were not cut often enough. */
+  /** Points with too few kills. */
   readonly missed: readonly string[]
 }
 
 export type PointsPlan = {
-  /** How often each point is cut for each role that passes it; eight commands or one batch each time. */
+  /** How often each role is killed at each of its points, with eight commands or one batch each time. */
   readonly rounds: number
   readonly seed: string
   readonly only?: readonly string[]
@@ -39,9 +39,9 @@ const TRIES_MAX = 3
 
 export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: PointsPlan): Promise<PointsReport> {
   const chance = openChance(seed)
-  const house = await openHouse({ seed })
-  const people = invitePeople(house, chance.split('people'))
-  const site = openKillSite({ house, people, chance, seed })
+  const installation = await openInstallation({ seed })
+  const people = invitePeople(installation, chance.split('people'))
+  const site = openKillSite({ installation, people, chance, seed })
   const isWanted = ({ point }: PathPoint) => only === undefined || only.includes(point)
   const pick = (groups: readonly PointGroup[]) =>
     groups.map((group) => group.filter(isWanted)).filter(({ length }) => length > 0)
@@ -52,19 +52,19 @@ export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: Po
     onKill(kills)
   }
   const count = async () => {
-    const cut = countCuts(await house.cover(), kills)
+    const cut = countCuts(await installation.cover(), kills)
     return { cut, missed: listMissed([...requests, ...turns, ...inProcess].flat(), cut, rounds) }
   }
   try {
     for (let round = 0; round < rounds; round++) {
-      // First, while nothing waits: behind what earlier kills left, what is asked for queues up and nothing begins in-process.
+      // First, with an empty queue: behind a backlog new commands are queued and none begins in-process.
       for (const group of inProcess) note(await site.killWorkingServer(group))
-      // The server takes no turns here, so the worker has all of them.
+      // The server runs no turns here, so the worker has all of them.
       for (const group of requests) note(await site.killBoth(group, []))
       for (const group of turns) note(await site.killBoth([], group))
       for (const group of turns) note(await site.killWorkingServer(group))
     }
-    // A machine that was too busy to bring enough of them to the point in time gets another try, for that point alone.
+    // A point that a busy machine did not reach in time gets another try.
     for (let tries = 1; tries < TRIES_MAX; tries++) {
       for (const { role, target } of (await count()).missed) {
         const isRequest = target.where === 'request'
@@ -78,12 +78,12 @@ export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: Po
       kills: kills.length,
       cut,
       missed: missed.map(({ words }) => words),
-      ...(await judge(house, people.history)),
+      ...(await judge(installation, people.history)),
     }
   } finally {
     await site.close()
     await people.leave()
-    await house.close()
+    await installation.close()
   }
 }
 
@@ -101,7 +101,7 @@ function listMissed(targets: readonly PathPoint[], cut: PointsReport['cut'], rou
   })
 }
 
-/** Each killed process has left one line for each of its points; they come in the order of the kills at that point. */
+/** Each killed process has written one line for each of its points, in the order of the kills at that point. */
 function countCuts(cover: readonly string[], kills: readonly Kill[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {}
   const lines = new Map<string, number[]>()

@@ -1,10 +1,10 @@
-/** `npm run chaos -- postmaster`, whole, in every test run. */
+/** The whole of `npm run chaos -- postmaster`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { killPostmaster } from './kill-postmaster.ts'
 
 const KILLS = 20
-/** About a minute alone on two cores; a machine that does a dozen other things besides must not fail it. */
+/** About a minute alone on two cores; a busy machine must not fail it. */
 const PATIENT_MS = 900_000
 
 test('[RUN-08] twenty times kill -9 of Postgres under commands: it is started again, nothing acknowledged is lost, nothing is done twice', {

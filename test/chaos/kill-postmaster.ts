@@ -1,6 +1,6 @@
 /**
- * Kills Postgres itself with -9 while commands are under way, as often as asked. Whoever notices first starts it again; nothing
- * that was acknowledged may be gone, and nothing may have been done twice.
+ * Kills Postgres with -9 while commands run. The product restarts it; no acknowledged command may be lost, and nothing may be
+ * done twice.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,13 +8,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { findBrokenInvariants } from '#domains/commands'
 import { openChance } from '#test/chance'
 import { until } from '#test/until'
-import { type House, openHouse } from './house.ts'
+import { type Installation, openInstallation } from './installation.ts'
 import { judge, type Verdict, waitForRest } from './judge.ts'
 import { invitePeople, type Story } from './people.ts'
 
 export type PostmasterReport = Verdict & {
   readonly kills: number
-  /** From the kill to the first answer of the new one; for the report, not for a promise. */
+  /** The time from the kill to the first answer, for the report. */
   readonly downMs: { readonly median: number; readonly most: number }
 }
 
@@ -29,14 +29,14 @@ const IN_FLIGHT = 20
 
 export async function killPostmaster({ kills, seed, onKill = () => {} }: PostmasterPlan): Promise<PostmasterReport> {
   const chance = openChance(seed)
-  const house = await openHouse({ seed, embedded: true })
-  const people = invitePeople(house, chance.split('people'))
-  const server = await house.serve()
-  const worker = house.work()
+  const installation = await openInstallation({ seed, embedded: true })
+  const people = invitePeople(installation, chance.split('people'))
+  const server = await installation.serve()
+  const worker = installation.work()
   const down: number[] = []
   const broken: string[] = []
   try {
-    await house.answerer()
+    await installation.answerer()
     people.face(server)
     for (let round = 0; round < kills; round++) {
       const half = IN_FLIGHT / 2
@@ -44,16 +44,16 @@ export async function killPostmaster({ kills, seed, onKill = () => {} }: Postmas
         people.ask(server, story, half, `${seed}-${round}-${n}`),
       )
       await sleep(chance.whole(500))
-      down.push(await killAndWait(house))
+      down.push(await killAndWait(installation))
       onKill(round + 1, down.at(-1) ?? 0)
       await Promise.all(asking)
-      broken.push(...(await listBroken(house, round + 1)))
+      broken.push(...(await listBroken(installation, round + 1)))
     }
     await people.askAgain(server)
-    await waitForRest(house)
+    await waitForRest(installation)
     const sorted = down.toSorted((a, b) => a - b).map(Math.round)
     const downMs = { median: sorted[Math.floor(sorted.length / 2)] ?? 0, most: sorted.at(-1) ?? 0 }
-    const verdict = await judge(house, people.history)
+    const verdict = await judge(installation, people.history)
     return { kills: down.length, downMs, ...verdict, broken: [...broken, ...verdict.broken] }
   } finally {
     await people.leave()
@@ -61,18 +61,18 @@ export async function killPostmaster({ kills, seed, onKill = () => {} }: Postmas
       running.child.kill('SIGTERM')
       await running.ended
     }
-    await house.close()
+    await installation.close()
   }
 }
 
-/** Every invariant holds at every moment: after each kill it is asked while commands are still under way. */
-async function listBroken({ db }: House, round: number): Promise<string[]> {
+/** Every invariant holds at every moment: it is checked after each kill, while commands are still running. */
+async function listBroken({ db }: Installation, round: number): Promise<string[]> {
   const found = await findBrokenInvariants(db)
   return found.map(({ code, name, count }) => `after kill ${round}: ${code} ${name}: ${count}`)
 }
 
-async function killAndWait(house: House): Promise<number> {
-  const file = join(house.env['CONCORD_HOME'] ?? '', 'postgres/postmaster.pid')
+async function killAndWait(installation: Installation): Promise<number> {
+  const file = join(installation.env['CONCORD_HOME'] ?? '', 'postgres/postmaster.pid')
   const pidOf = async () => Number((await readFile(file, 'utf8').catch(() => '')).split('\n')[0])
   const before = await pidOf()
   process.kill(before, 'SIGKILL')
@@ -80,7 +80,7 @@ async function killAndWait(house: House): Promise<number> {
   await until(async () => {
     const now = await pidOf()
     if (!(now > 0) || now === before) return false
-    return house.db.query('select 1').then(
+    return installation.db.query('select 1').then(
       () => true,
       () => false,
     )

@@ -1,11 +1,11 @@
-/** A part of `npm run chaos -- scheduler` in every test run: kill -9 everywhere, and nothing is lost, done twice or untold. */
+/** A part of `npm run chaos -- scheduler`: kill -9 everywhere, and no job is lost, done twice or without a notification. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { schedulerPoints } from '#domains/scheduler'
 import { killScheduler, type KillSchedulerReport } from './kill-scheduler.ts'
 import { plantedKinds } from './plant-broken-rows.ts'
 
-/** 300 in all, in parts: the runner ends a test after five minutes, and a busy machine took longer than that for all at once. */
+/** 300 in all, in parts: the runner ends a test after five minutes, and a busy machine needed longer for all of them. */
 const PARTS = 6
 const KILLS = 50
 

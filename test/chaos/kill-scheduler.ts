@@ -1,6 +1,6 @@
 /**
- * Kills the scheduler with -9 at every named point, from inside its own jobs and at any moment, again and again on the same
- * file; every next life judges its recovery, and at the end of a family everything that was promised is looked for.
+ * Kills the scheduler with -9 at every failpoint, from inside its own jobs and at random moments, many times on the same file.
+ * Every next life checks its recovery, and the last one checks every promise.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -28,13 +28,13 @@ export type KillSchedulerReport = {
   readonly planted: Readonly<Record<string, number>>
   readonly acknowledged: number
   readonly executed: number
-  /** How often a life was ended there. */
+  /** How often a life ended there. */
   readonly killedAt: Readonly<Record<string, number>>
   readonly notReached: readonly string[]
   readonly problems: readonly string[]
 }
 
-/** Besides the named points: the running job kills its scheduler, and somebody does at a moment of no meaning. */
+/** In addition to the failpoints: the running job kills its scheduler, and a kill comes at a random moment. */
 const targets = [...schedulerPoints, 'in the job', 'any moment'] as const
 type Target = (typeof targets)[number]
 
@@ -62,18 +62,18 @@ export async function killScheduler({
     const hasProblems = () => linesOf(lifePaths(folder).problems).length > 0
     let startMs = START_MS
     try {
-      // A life does not come by every point; what was missed is tried once more at the end.
+      // A life does not pass every point; missed points are tried again at the end.
       const missed: Target[] = []
       for (let index = 0; index < wanted.length + missed.length; index++) {
         const target = wanted[index] ?? missed[index - wanted.length]
         if (target === undefined) break
         startMs = nextStart(folder, startMs, chance)
-        // Left to chance, one row of the matrix was not broken once in 45 kills; so they take turns.
+        // At random, one row of the matrix was not broken once in 45 kills, so the rows take turns.
         if (index > 0 && (target.startsWith('recovery.') || index % 4 === 3)) {
           const made = plant(folder, kindFor(target, number + planted.length), START_MS - 60_000)
           if (made) planted.push(made)
         }
-        // A life without a group and with fewer children takes half as long, and passes the same points.
+        // A life without a group and with fewer children takes half the time and passes the same points.
         const life = { folder, seed: `${seed}/${number}/${index}`, startMs, isLittle: index % 3 > 0 }
         const isKilled = await endLife(life, target, chance)
         counts.lives += 1
@@ -81,7 +81,7 @@ export async function killScheduler({
         else if (index < wanted.length) missed.push(target)
         else notReached.push(target)
         if (isKilled) onRound(++done)
-        // Found is found; what follows would only repeat it.
+        // Stops at the first finding; the rest would repeat it.
         if (hasProblems()) break
       }
       if (!hasProblems())
@@ -108,13 +108,13 @@ export async function killScheduler({
   return { kills: all, ...counts, planted: plantedOf, killedAt: Object.fromEntries(killedAt), notReached, problems }
 }
 
-/** Never back: mostly past every reservation of the life before, sometimes within it. */
+/** Never backwards: mostly past every reservation of the previous life, sometimes within one. */
 function nextStart(folder: string, startMs: number, chance: Chance): number {
   const [jumpedTo = '0'] = linesOf(lifePaths(folder).clock)
   return Math.max(startMs, Number(jumpedTo)) + (chance.whole(4) === 0 ? 120_000 : 7_200_000)
 }
 
-/** Every target equally often, in an order of its own every time. */
+/** Every target equally often, in a new order each time. */
 function planTargets(kills: number, chance: Chance): Target[] {
   const order: Target[] = []
   while (order.length < kills) {
@@ -126,15 +126,15 @@ function planTargets(kills: number, chance: Chance): Target[] {
 
 function kindFor(target: Target, turn: number): Planted['kind'] {
   if (target === 'recovery.step_3') return 'undecided'
-  // Step 1 is about jobs in flight: the first three.
+  // Step 1 is about running jobs: the first three.
   const kinds = target === 'recovery.step_1' ? plantedKinds.slice(0, 3) : plantedKinds
   return kinds[turn % kinds.length] ?? 'no run'
 }
 
-/** Gives whether the life was killed; one that falls over by itself is a finding. */
+/** Returns whether the life was killed; one that fails by itself is a finding. */
 async function endLife(plan: Omit<LifePlan, 'faults'>, target: Target | undefined, chance: Chance): Promise<boolean> {
   const isPoint = (name: Target | undefined): name is SchedulerPoint => schedulerPoints.includes(name as SchedulerPoint)
-  // The first passage is always there; the later ones only where the life passes often.
+  // The first passage always happens; the later ones only where a life passes often.
   const hit =
     isPoint(target) && /^(dispatch|run|finish\.(outcome|finished|before|committed))/.test(target)
       ? 1 + chance.whole(4)
@@ -148,7 +148,7 @@ async function endLife(plan: Omit<LifePlan, 'faults'>, target: Target | undefine
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => void (said += chunk.toString()))
   const moment = target === 'any moment' ? setTimeout(() => child.kill('SIGKILL'), chance.whole(MOMENT_MS)) : undefined
-  // 'exit', not 'close': an orphan may hold the pipe until the next life ends it.
+  // 'exit', not 'close': an orphan may keep the pipe open until the next life ends it.
   const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
   clearTimeout(moment)
   child.stderr.destroy()

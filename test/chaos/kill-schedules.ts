@@ -1,6 +1,6 @@
 /**
- * Two worker processes share a schedule of every minute; its clock jumps, and around every due time one or both of them are killed with
- * -9, by chance or at a named point between the due time, its command and the note about it. Then it is counted what came of it.
+ * Two worker processes share a schedule with a due time every minute. Its clock jumps, and around every due time one or both are
+ * killed with -9, at random or at a failpoint between the due time, its command and its record. Then the commands are counted.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
@@ -15,12 +15,12 @@ import { until } from '#test/until'
 export type ScheduleReport = {
   readonly rounds: number
   readonly kills: number
-  /** Of these, at a named point. */
+  /** Kills at a failpoint. */
   readonly planned: number
   readonly commands: number
-  /** Due times without a command, or whose command did not end well. */
+  /** Due times without a command or with a failed one. */
   readonly lost: readonly string[]
-  /** Keys that more than one command has, and effects that were begun for one command more than once as a row. */
+  /** Keys of more than one command, and effects with more than one row for one command. */
   readonly doubled: readonly string[]
 }
 
@@ -37,10 +37,10 @@ type WorkerProcess = {
   readonly child: ChildProcess
   readonly gone: Promise<void>
   readonly isGone: () => boolean
-  /** Where it dies by itself, if it comes there. */
+  /** The failpoint at which it dies, if it gets there. */
   readonly point: FailpointName | undefined
 }
-/** So long a worker has to come to its point; the other one may have been faster at every due time. */
+/** How long a worker has to reach its point; the other one may be faster at every due time. */
 const PLANNED_MS = 2_000
 
 export async function killSchedules({ rounds, seed }: { rounds: number; seed: string }): Promise<ScheduleReport> {
@@ -52,7 +52,7 @@ export async function killSchedules({ rounds, seed }: { rounds: number; seed: st
   let [kills, planned] = [0, 0]
   const start = (point?: FailpointName) => startWorker(opened.url, tenant.workspace.id, aheadMs, point)
   let workers = [await start(), await start()]
-  // The schedule is there by now, so every minute from here on is due.
+  // The schedule exists, so every minute from here on is due.
   const from = Math.ceil(Date.now() / MINUTE_MS) * MINUTE_MS
   try {
     for (let round = 0; round < rounds; round++) {
@@ -75,7 +75,7 @@ export async function killSchedules({ rounds, seed }: { rounds: number; seed: st
         }),
       )
     }
-    // One that nothing was planned for brings everything to its end.
+    // A worker without faults finishes everything.
     for (const worker of workers) worker.child.kill('SIGKILL')
     await Promise.all(workers.map(({ gone }) => gone))
     workers = [await start()]
@@ -86,8 +86,8 @@ export async function killSchedules({ rounds, seed }: { rounds: number; seed: st
         `select c.idempotency_key as key, c.status, (select count(*) from concord.domain_effects e where e.command_id = c.command_id) as effects
            from concord.commands c where c.command_type = 'tick' order by 1`,
       )
-    // Firings come in any order, and one that a killed worker held comes when its lease is over: the newest command proves nothing
-    // about those before it. Whatever is still missing when patience ends is lost.
+    // Firings come in any order, and the firing of a killed worker comes when its lease ends: the newest command proves nothing
+    // about earlier ones. A command that is missing at the end is lost.
     let verdict = judge(await rows(), from, last.getTime())
     await until(async () => {
       verdict = judge(await rows(), from, last.getTime())
@@ -127,10 +127,10 @@ async function startWorker(
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, ...plan },
   })
-  // Whoever writes to a worker that has just died is not to blame.
+  // A write to a worker that has just died is not an error.
   child.stdin.on('error', () => {})
   let isGone = false
-  /** A kill leaves no code; anything else is a mistake of the story itself. */
+  /** A kill leaves no exit code; any other end is a mistake of the test. */
   let brokenBy: number | null = null
   const gone = new Promise<void>((resolve) => {
     child.once('exit', (code) => {
@@ -141,7 +141,7 @@ async function startWorker(
   })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const first = await lines.next()
-  // A point may be met before it is ready: work of the rounds before waits for whoever starts.
+  // The worker may reach the point before it is ready, because earlier rounds left work.
   if (first.value !== 'ready' && !(first.done && point !== undefined))
     throw new Error(`The worker printed ${String(first.value)}.`)
   if (first.done) await gone

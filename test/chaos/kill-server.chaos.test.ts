@@ -1,4 +1,4 @@
-/** A taste of `npm run chaos` in every test run: kill -9 at seeded moments, nothing acknowledged is gone. */
+/** A part of `npm run chaos`: kill -9 at seeded moments, and no acknowledged write is lost. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { killServer } from './kill-server.ts'

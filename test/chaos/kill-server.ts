@@ -1,6 +1,6 @@
 /**
- * Kills the real server with -9 at seeded moments of starting, migrating, adopting and answering, and at the end asks the
- * database for everything that was ever acknowledged.
+ * Kills the real server with -9 at seeded moments of starting, migrating, adopting and answering, and finally checks the database
+ * for every acknowledged write.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -20,7 +20,7 @@ export type KillReport = {
   readonly acknowledged: number
   readonly unclear: number
   readonly lost: readonly string[]
-  /** Starts that did not come up by themselves, with what they said. */
+  /** Starts that failed, with their output. */
   readonly stuck: readonly string[]
 }
 
@@ -44,7 +44,7 @@ async function kill(server: ConcordProcess): Promise<void> {
   await server.ended
 }
 
-/** A start takes about a second; the moments cover it from the first import to the first request. */
+/** A start takes about a second; the kills cover it from the first import to the first request. */
 const STARTING_MS = 1_200
 
 export async function killServer({ rounds, seed, onRound = () => {} }: KillPlan): Promise<KillReport> {
@@ -110,7 +110,7 @@ async function killAnswering(
       if (!answer) return
     }
   })
-  // Not before the first answer: a kill that comes too early would put nothing at stake.
+  // Not before the first answer: an earlier kill would prove nothing.
   await Promise.race([firstAnswer.promise, sleep(10_000)])
   await sleep(chance.whole(250))
   await kill(server)
@@ -118,7 +118,7 @@ async function killAnswering(
   return unclear
 }
 
-/** initdb and all migrations on an empty folder, killed in the middle, then started until they are done. */
+/** Kills initdb and the migrations on an empty folder, then starts until they are done. */
 async function killFresh(chance: Chance, stuck: string[]): Promise<void> {
   const fresh = await aHome()
   try {

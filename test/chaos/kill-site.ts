@@ -1,53 +1,53 @@
-/** Where the kills happen: one server and one worker at a time, each with a plan of where it dies, and people who keep asking. */
+/** Where the kills happen: one server and one worker at a time, each with a plan of its death, and people who keep submitting. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Chance } from '#test/chance'
 import type { ConcordProcess, Served } from '#test/concord-process'
 import type { PlannedFault } from '#test/fault-plan'
-import { type House, kill } from './house.ts'
+import { type Installation, kill } from './installation.ts'
 import { waitForRest } from './judge.ts'
 import type { People, Story } from './people.ts'
 import { type Kill, type PathPoint, type PointGroup, TOGETHER } from './path-points.ts'
 
 export type KillSite = {
-  /** A server that takes no turns dies of requests, a worker of turns; either group may be empty. */
+  /** A server without turns dies during requests, a worker during turns; either group may be empty. */
   killBoth(requests: PointGroup, turns: PointGroup): Promise<readonly Kill[]>
-  /** A server that also works dies of turns. */
+  /** A server that also works dies during turns. */
   killWorkingServer(turns: PointGroup): Promise<readonly Kill[]>
-  /** No more faults: a server and a worker as in daily life, until everything rests. */
+  /** Without faults: a server and a worker run until everything has ended. */
   calm(): Promise<void>
   close(): Promise<void>
 }
 
 export type KillSiteOptions = {
-  readonly house: House
+  readonly installation: Installation
   readonly people: People
   readonly chance: Chance
   readonly seed: string
 }
 
-/** Beside those who will stand at a point: they are somewhere else when it happens. */
+/** In addition to the commands at a point, these are elsewhere when it happens. */
 const MORE = 5
 const IN_FLIGHT_MIN = 20
-/** More than a worker has places: the rest of them is overdue before its turn comes. */
+/** More than the slots of a worker: the others are overdue before their turn starts. */
 const CROWD = 44
-/** A process that does not come to its points by then is told to go; the round is void and is tried again. */
+/** A process that does not reach its points by then is stopped; the round is void and is repeated. */
 const PATIENCE_MS = 90_000
 const TRIES_MAX = 3
 const fillers: readonly Story[] = ['pay', 'inline', 'agreed', 'told', 'again', 'chain', 'doubt']
 
-export function openKillSite({ house, people, chance, seed }: KillSiteOptions): KillSite {
+export function openKillSite({ installation, people, chance, seed }: KillSiteOptions): KillSite {
   let server: Served | undefined
   let worker: ConcordProcess | undefined
   let batch = 0
 
   function planOf({ point, isBatch }: PathPoint): PlannedFault {
-    // Of a lane any of the first few flushes; a process that comes up gives itself one turn as a proof.
+    // One of the first flushes of a lane; a starting process runs one turn to prove itself.
     const hit = point.startsWith('lane.') ? 1 + chance.whole(6) : point.startsWith('runtime.turn_') ? 2 : 1
     return { point, hit, act: 'kill', together: isBatch ? 1 : TOGETHER }
   }
   const planned = (group: PointGroup) => (group.length === 0 ? {} : { plan: group.map(planOf) })
 
-  /** Everything at once; a server that dies meanwhile leaves its callers without an answer, and they ask again later. */
+  /** All requests at once; the callers of a dying server get no answer and retry later. */
   async function ask(to: Served, targets: readonly PathPoint[]): Promise<void> {
     const round = `${seed}-${++batch}`
     const counts = new Map<Story, number>([[chance.pick(fillers), MORE]])
@@ -71,8 +71,8 @@ export function openKillSite({ house, people, chance, seed }: KillSiteOptions): 
   async function serve(works: boolean, group: PointGroup): Promise<Served> {
     if (server) await kill(server)
     server = undefined
-    server = await house.serve({ works, ...planned(group) })
-    await house.answerer()
+    server = await installation.serve({ works, ...planned(group) })
+    await installation.answerer()
     people.face(server)
     return server
   }
@@ -84,14 +84,14 @@ export function openKillSite({ house, people, chance, seed }: KillSiteOptions): 
 
   async function tryBoth(requests: PointGroup, turns: PointGroup) {
     const [hasRequests, hasTurns] = [requests.length > 0, turns.length > 0]
-    worker = house.work(planned(turns))
+    worker = installation.work(planned(turns))
     const victim = worker
     const current = hasRequests || !server ? await serve(false, requests) : server
     const asking = ask(current, [...requests, ...turns])
     const serverEnd = hasRequests ? dies(current) : Promise.resolve(false)
     const isWorkerDead = hasTurns && (await dies(victim))
-    // What the server still waits for may need somebody who brings the commands there.
-    if (hasRequests && hasTurns && current.child.signalCode === null) worker = house.work()
+    // A worker brings the commands to the points of the server.
+    if (hasRequests && hasTurns && current.child.signalCode === null) worker = installation.work()
     const isServerDead = await serverEnd
     if (hasRequests) leaveServer()
     await kill(worker)
@@ -115,7 +115,7 @@ export function openKillSite({ house, people, chance, seed }: KillSiteOptions): 
     },
     async killWorkingServer(turns) {
       for (let tries = 0; tries < TRIES_MAX; tries++) {
-        // What earlier kills left is enough for some points: then it dies before it has said that it is ready.
+        // The backlog of earlier kills is enough for some points: the process then dies before it is ready.
         const current = await serve(true, turns).catch(() => undefined)
         const asking = current && ask(current, turns)
         const isDead = current === undefined || (await dies(current))
@@ -127,9 +127,9 @@ export function openKillSite({ house, people, chance, seed }: KillSiteOptions): 
     },
     async calm() {
       const current = await serve(true, [])
-      worker = house.work()
+      worker = installation.work()
       await people.askAgain(current)
-      await waitForRest(house)
+      await waitForRest(installation)
     },
     async close() {
       for (const running of [server, worker]) {

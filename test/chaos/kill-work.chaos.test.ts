@@ -1,4 +1,4 @@
-/** kill -9 of server and worker with twenty payments in flight: none lost, none doubled, none that nobody asked for. */
+/** kill -9 of server and worker with twenty payments in flight: none is lost, doubled or unrequested. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { killWork } from './kill-work.ts'

@@ -1,6 +1,6 @@
 /**
- * Kills the server and a worker beside it with -9 while commands pay through a provider that misbehaves, starts them again, lets
- * everything come to rest, and compares the provider's book with what was acknowledged.
+ * Kills the server and a worker with -9 while commands pay through a misbehaving provider, restarts them, waits until everything
+ * has ended, and compares the provider's book with the acknowledged commands.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,18 +14,18 @@ export type WorkReport = {
   readonly kills: number
   readonly acknowledged: number
   readonly providerCalls: number
-  /** Acknowledged, and not paid. */
+  /** Acknowledged and not paid. */
   readonly lost: readonly string[]
   readonly doubled: readonly string[]
-  /** Paid, and nobody asked for it. */
+  /** Paid and not requested. */
   readonly phantom: readonly string[]
-  /** Not at rest, or not succeeded, when everything had calmed down. */
+  /** Not ended or not succeeded at the end of the run. */
   readonly unfinished: readonly string[]
 }
 
 type Command = { readonly command_id: string; readonly status: string }
 
-/** Generous: a run that does not come to rest by then is a finding, not a slow machine. */
+/** Generous: a run that takes longer is a finding, not a slow machine. */
 const REST_MS = 90_000
 
 export async function killWork({
@@ -91,7 +91,7 @@ export async function killWork({
   }
 }
 
-/** Twenty commands at once; what was acknowledged is remembered, what was not may have happened or not. */
+/** Submits twenty commands at once and remembers the acknowledged ones; the others may have happened or not. */
 async function submit(server: Served, round: string, known: Map<string, string>): Promise<void> {
   const key = (await readFile(server.keyFile, 'utf8')).trim()
   await Promise.all(

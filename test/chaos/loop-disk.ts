@@ -1,4 +1,4 @@
-/** A small disk of our own in a file, whose power can be cut: what was not yet on it is gone, as the file system sees it. */
+/** A small disk in a file whose power can be cut: the file system loses what was not yet on it. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,9 +6,9 @@ import { fastFolder } from './fast-folder.ts'
 
 export type LoopDisk = {
   readonly mount: string
-  /** Nothing reaches the disk after this, not even the journal of the file system. */
+  /** After this, nothing reaches the disk, not even the journal of the file system. */
   cutPower(): void
-  /** Unmounted, and mounted again as after a start of the machine. */
+  /** Unmounts the disk and mounts it again, as after a start of the machine. */
   restart(): void
   remove(): void
 }
@@ -55,7 +55,7 @@ export function openLoopDisk(): LoopDisk {
   }
 }
 
-/** Why the power cannot be cut here; undefined: it can. */
+/** Why the power cannot be cut here; undefined if it can. */
 export function whyNoPowerCut(): string | undefined {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'cutting the power needs Linux and root'
   if (!existsSync('/dev/loop-control')) return 'there are no loop devices'

@@ -1,24 +1,27 @@
-/** Every named point of the governed path: who passes it, which story leads there, and which ones are cut by one kill. */
+/** Every failpoint of the path of a command: which process passes it, which story leads there, and which points share a kill. */
 import type { FailpointName } from '#test/fault-plan'
 import type { Story } from './people.ts'
 
 export type PathPoint = {
   readonly point: FailpointName
-  /** `request`: only a server, while somebody waits for its answer. `turn`: whoever has the command's turn. `in_process`: a server that begins what it was asked for. */
+  /**
+   * `request`: a server that is answering a request. `turn`: the process that has the turn of the command. `in_process`: a server
+   * that runs a command of its own requests.
+   */
   readonly where: 'request' | 'turn' | 'in_process'
   readonly story: Story
-  /** One passage stands for many commands (a batch, a dead worker): one is enough. */
+  /** One passage counts for many commands (a batch, a dead worker). */
   readonly isBatch?: true
 }
 
-/** Cut by one kill: eight commands stand at each of them. Three at most, since a worker has 32 places and eight must stay free. */
+/** The points of one kill, with eight commands at each. Three at most: a worker has 32 slots and eight must stay free. */
 export type PointGroup = readonly PathPoint[]
 
 export type Role = 'server' | 'worker'
 /** A process that ended as planned. */
 export type Kill = { readonly role: Role; readonly group: PointGroup }
 
-/** How many commands stand at a point when the process ends. */
+/** The number of commands at a point when the process ends. */
 export const TOGETHER = 8
 
 const request = (story: Story, ...points: readonly FailpointName[]): PointGroup =>
@@ -39,9 +42,9 @@ export const requestGroups: readonly PointGroup[] = [
   ],
 ]
 
-/** Points that only a server passes which gives turns itself. */
+/** Points that only a server with in-process turns passes. */
 export const inProcessGroups: readonly PointGroup[] = [
-  // What stands at the first never comes to the second: each alone.
+  // A command at the first point never reaches the second, so each has its own kill.
   [{ point: 'turns.begun', where: 'in_process', story: 'pay' }],
   [{ point: 'turns.handing', where: 'in_process', story: 'stopped' }],
 ]
@@ -49,11 +52,11 @@ export const inProcessGroups: readonly PointGroup[] = [
 export const turnGroups: readonly PointGroup[] = [
   turn('pay', 'runtime.turn_begun', 'commands.classified', 'commands.policy_decided'),
   turn('pay', 'commands.planned', 'commands.effect_begun', 'commands.effect_recorded'),
-  // After a kill with turns under way.
+  // After a kill with running turns.
   turn('pay', 'commands.taken_over', 'commands.effect_called', 'commands.finishing'),
   [...batch('pay', 'runtime.reaping'), ...turn('pay', 'commands.finished', 'runtime.turn_ending')],
   [...turn('pay', 'runtime.turn_ended'), ...turn('doubt', 'commands.looked_up')],
-  // A held flush holds everybody who waits for it, so these two are alone.
+  // A held flush delays every caller, so these two have their own kills.
   batch('pay', 'lane.batch_taken'),
   batch('pay', 'lane.committed'),
   [...turn('agreed', 'commands.approval_written'), ...turn('blind', 'commands.outcome_asked')],

@@ -1,21 +1,21 @@
 /**
- * The people of a run. They ask for things and remember what they were told; they answer what they are asked, stop what should
- * be stopped, run again what failed, and when nobody can know whether something was paid they look into the provider's book.
+ * The people of a run. They submit and remember the answers; they decide approvals, cancel, retry, and look into the provider's
+ * book when a payment is in doubt.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { encodeId } from '#kernel/ids'
 import type { Served } from '#test/concord-process'
 import type { Chance } from '#test/chance'
-import type { House } from './house.ts'
+import type { Installation } from './installation.ts'
 
-/** `ok`: told that it is done. `fail`: told that it was not. `info`: no clear answer, so either. */
+/** `ok`: the answer was a success. `fail`: the answer was a failure. `info`: no clear answer. */
 type Outcome = 'ok' | 'fail' | 'info'
 export type Op = {
   readonly act: 'submit' | 'approve' | 'input' | 'cancel' | 'retry' | 'reconcile'
   readonly key: string
   readonly outcome: Outcome
   readonly status: number | null
-  /** Of a submit that was acknowledged. */
+  /** The command of an acknowledged submit. */
   readonly commandId?: string
 }
 
@@ -36,21 +36,21 @@ export type Story = keyof typeof stories
 
 export type People = {
   readonly history: readonly Op[]
-  /** Sends all of them at once; settles when each has an answer or none. */
+  /** Sends all of them at once; settles when each has an answer or has failed. */
   ask(server: Served, story: Story, count: number, round: string): Promise<void>
-  /** Sends again, with its key, what got no clear answer. */
+  /** Repeats every request without a clear answer, with its key. */
   askAgain(server: Served): Promise<void>
-  /** Whom the answers go to; undefined: nobody is there. */
+  /** The server that gets the decisions; undefined when none is up. */
   face(server: Served | undefined): void
   leave(): Promise<void>
 }
 
 const PAUSE_MS = 100
 
-export function invitePeople(house: House, chance: Chance): People {
+export function invitePeople(installation: Installation, chance: Chance): People {
   const history: Op[] = []
   const asked = new Map<string, object>()
-  /** Under way: nobody waits for one answer before he gives the next. */
+  /** Requests in flight: a person does not wait for one answer before the next request. */
   const busy = new Set<string>()
   let server: Served | undefined
   let isLeaving = false
@@ -64,14 +64,14 @@ export function invitePeople(house: House, chance: Chance): People {
     }).catch(() => undefined)
     const told = answer && (await answer.json().catch(() => undefined))
     const status = answer && told !== undefined ? answer.status : null
-    // A fault of the server says nothing about what was done.
+    // A server error does not say whether the request took effect.
     const outcome: Outcome = status === null || status >= 500 ? 'info' : status < 300 ? 'ok' : 'fail'
     return { outcome, status, told: told as { command_id?: string } | undefined }
   }
 
   async function submit(to: Served, key: string, body: object): Promise<string | undefined> {
     asked.set(key, body)
-    const { outcome, status, told } = await send(to, '/commands', await house.asker(), {
+    const { outcome, status, told } = await send(to, '/commands', await installation.asker(), {
       ...body,
       idempotency_key: key,
     })
@@ -90,9 +90,9 @@ export function invitePeople(house: House, chance: Chance): People {
   }
 
   async function lookAround(): Promise<void> {
-    const due = await house.db.query<Due>(dueActs)
-    const [asker, answerer] = [await house.asker(), await house.answerer()]
-    const book = due.some(({ act: name }) => name === 'reconcile') ? await house.provider.book() : undefined
+    const due = await installation.db.query<Due>(dueActs)
+    const [asker, answerer] = [await installation.asker(), await installation.answerer()]
+    const book = due.some(({ act: name }) => name === 'reconcile') ? await installation.provider.book() : undefined
     void Promise.all(
       due.map(({ act: name, id, key }) => {
         const command = `/commands/${encodeId('command', id)}`
@@ -153,7 +153,7 @@ export function invitePeople(house: House, chance: Chance): People {
 
 type Due = { readonly act: Exclude<Op['act'], 'submit'>; readonly id: string; readonly key: string }
 
-/** What a person would find in the inbox, or on the list of commands. */
+/** The entries of the inbox and of the list of commands. */
 const dueActs = `
 select 'approve' as act, a.approval_id as id, '' as key from concord.approvals as a where a.status = 'pending' and a.domain_effect_id is null
 union all select 'reconcile', a.approval_id, e.idempotency_key from concord.approvals as a

@@ -1,13 +1,13 @@
-/** Writes into a scheduler file what only a foreign hand or a lost write could leave there, for the next start to repair. */
+/** Writes rows into a scheduler file that only a foreign program or a lost write could leave, for the next start to repair. */
 import { randomUUID } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 import { lifePaths } from './scheduler-life.ts'
 
-/** In flight without a run, with an open one, with a closed one; and a failure about which nothing was decided. */
+/** Running without a run, with an open run, with a closed run; and a failure without a retry decision. */
 export const plantedKinds = ['no run', 'open run', 'closed run', 'undecided'] as const
 export type Planted = { readonly kind: (typeof plantedKinds)[number]; readonly jobId: string }
 
-/** Undefined for a file that has no tables yet: a life that was killed before it made them leaves nothing to break. */
+/** Undefined for a file without tables: a life that was killed before it created them leaves nothing to break. */
 export function plant(folder: string, kind: Planted['kind'], atMs: number): Planted | undefined {
   const db = new DatabaseSync(lifePaths(folder).file, { timeout: 60_000 })
   const jobId = randomUUID()

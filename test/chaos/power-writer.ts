@@ -1,4 +1,4 @@
-/** Run as a process of its own: submits, dispatches and finishes as fast as it can, and says each thing once it is promised. */
+/** Run as a child process: submits, dispatches and finishes as fast as it can, and prints each promise. */
 import { randomBytes } from 'node:crypto'
 import { claimJobs, finishRun, openScheduler, recover, submitJob } from '#domains/scheduler'
 import { uuidV7Generator } from '#kernel/ids'
@@ -6,7 +6,7 @@ import { uuidV7Generator } from '#kernel/ids'
 const [file = '', synchronous = 'full'] = process.argv.slice(2)
 const now = () => new Date()
 const world = { now, random: () => 0.5, newId: uuidV7Generator(now, randomBytes) }
-// Stamped with the clock that all processes share. Writing to a pipe does not return before the system has it.
+// Stamped with the shared clock of all processes. Writing to a pipe does not return before the system has the data.
 const say = (what: string) => void process.stdout.write(`${process.hrtime.bigint()} ${what}\n`)
 
 const opened = openScheduler({ file, deps: world })
@@ -25,6 +25,6 @@ for (let refused = 0; refused < 20; ) {
     say(`executed ${started.job_id} ${runId}`)
     if (finishRun(scheduler, runId, { outcome: 'completed' }).ok) say(`finished ${runId}`)
   }
-  // Without power nothing is promised any more; the supervisor ends this process.
+  // Without power there are no more promises; the supervisor ends this process.
   if (!job.ok || !claimed.ok) refused += 1
 }

@@ -1,4 +1,4 @@
-/** Starts the provider in a process of its own and reads its book. */
+/** Starts the provider as a child process and reads its book. */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'

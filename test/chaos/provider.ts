@@ -1,6 +1,6 @@
 /**
- * A payment provider in a process of its own, the judge of a run: it writes down every payment and every refund before it
- * answers, and by a seeded plan it is slow, fails before or after paying, hangs up after paying, or asks to slow down.
+ * A payment provider as a process, and the reference of a run: it records every payment and refund before it answers. By a seeded
+ * plan it is slow, fails before or after paying, hangs up after paying, or asks for fewer requests.
  */
 import { appendFileSync, readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -9,7 +9,7 @@ import { openChance } from '../support/chance.ts'
 
 const [file = '', seed = '', latency = '0'] = process.argv.slice(2)
 const chance = openChance(seed)
-/** How often each key was really paid, and paid back. The file outlives the process, the maps are its copy. */
+/** How often each key was paid and refunded. The file outlives the process; the maps are a copy. */
 const books = { paid: new Map<string, number>(), undone: new Map<string, number>() }
 for (const line of readBook()) {
   const [kind, key] = line.split(' ')
@@ -49,16 +49,16 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   calls++
   await sleep(Number(latency))
   switch (url.pathname) {
-    // Never now: for commands that wait until somebody stops them.
+    // Always refused, for commands that wait for a cancellation.
     case '/held':
       return answer(503, { error: 'not yet' })
     case '/slow':
       await sleep(3_000)
       return payOnce(key, answer)
-    // A no that is an answer, until another run asks with a key of its own.
+    // Refused until another run asks with a new key.
     case '/refused':
       return key.endsWith(':r2') ? payOnce(key, answer) : answer(422, { error: 'refused' })
-    // Never says what became of it.
+    // Never reveals the outcome.
     case '/doubtful':
       write('paid', key)
       return answer(500, { error: 'broke after paying' })
@@ -85,7 +85,7 @@ async function misbehave(path: string, key: string, request: IncomingMessage, an
   if (mood === 0) return answer(503, { error: 'down' })
   if (mood === 1) return answer(429, { error: 'slow down' })
   if (mood === 2) await sleep(chance.whole(120))
-  // `keyed` dedupes; `queryable` pays whenever it is asked.
+  // `keyed` deduplicates; `queryable` pays on every call.
   if (path !== '/keyed' || !books.paid.has(key)) write('paid', key)
   if (mood === 3) return answer(500, { error: 'broke after paying' })
   if (mood === 4) return request.socket.destroy()

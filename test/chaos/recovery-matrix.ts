@@ -1,4 +1,4 @@
-/** The five rows of the recovery matrix as a comparison of two states: what was there, and what must have become of it. */
+/** The five rows of the recovery matrix as a comparison of the states before and after. */
 import { DatabaseSync } from 'node:sqlite'
 import { CRASH_ERROR } from '#domains/scheduler'
 
@@ -35,7 +35,7 @@ export function readState(file: string): State {
 
 const same = (one: Row | undefined, other: Row | undefined) => JSON.stringify(one) === JSON.stringify(other)
 
-/** One sentence per row that is not as the matrix says. */
+/** One sentence per row that differs from the matrix. */
 export function compareRecovery(before: State, after: State, when: { fromMs: number; toMs: number }): string[] {
   const wrong = [...before.jobs].flatMap(([id, job]) => judgeJob(id, job, before, after))
   for (const [id, was] of before.reservations) {
@@ -57,7 +57,7 @@ function judgeJob(id: string, job: Row, before: State, after: State): string[] {
   const now = after.jobs.get(id)
   if (!now) return [`job ${id} is gone`]
   if (job['status'] !== 'RUNNING') {
-    // A member of a group may come to its turn, or lose it, with the end of another one.
+    // The end of one group member may start or cancel another.
     return job['group_id'] !== null || same(job, now) ? [] : [`${job['status']} job ${id} changed`]
   }
   if (now['finished_at'] === null) return [`job ${id} is still in flight`]

@@ -27,7 +27,7 @@ const [story = 'server'] = positionals
 type Round = { readonly seed: string; readonly onRound: (done: number) => void }
 type Story = {
   readonly rounds: number
-  /** Why it cannot be told on this machine. */
+  /** Why the story cannot run on this machine. */
   readonly whyNot?: () => string | undefined
   readonly run: (rounds: number, round: Round) => Promise<object>
 }

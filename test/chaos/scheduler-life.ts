@@ -1,7 +1,6 @@
 /**
- * One life of a real scheduler, run as a process of its own: it recovers and judges that recovery, takes jobs, a group, a
- * direct execution and a schedule, and runs the loop with real children until nothing is left, or until it is killed. The
- * children write down what they did themselves, outside the database.
+ * One life of a real scheduler as a process: it recovers and checks that recovery, takes jobs, a group, a direct execution and a
+ * schedule, and runs real children until nothing is left or it is killed. The children record their work outside the database.
  */
 import { randomBytes } from 'node:crypto'
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -39,11 +38,11 @@ export type LifePlan = {
   readonly seed: string
   readonly startMs: number
   readonly faults: readonly SchedulerFault[]
-  /** A little life does less and is over sooner. */
+  /** A short life does less. */
   readonly isLittle?: boolean
 }
 
-/** Everything a family of lives leaves behind, beside its database. */
+/** Everything that a family of lives leaves behind except its database. */
 export function lifePaths(folder: string) {
   const at = (name: string) => join(folder, name)
   return {
@@ -66,7 +65,9 @@ export const executionsOf = (folder: string) =>
 
 const RESERVATION_MS = 300_000
 
-/** `work` succeeds, `flaky` at its second attempt; `deadly` kills the scheduler that started it, once per mark, and stays. */
+/**
+ * `work` succeeds, `flaky` at its second attempt; `deadly` kills the scheduler that started it, once per mark, and keeps running.
+ */
 function jobTypes(paths: ReturnType<typeof lifePaths>): JobTypeBody[] {
   const write = `printf '{"jobId":"%s","runId":"%s"}\\n' "$JOB_ID" "$JOB_RUN_ID" >> "$EXECUTED"`
   const type = (job_type: string, script: string): JobTypeBody => ({
@@ -86,7 +87,7 @@ function jobTypes(paths: ReturnType<typeof lifePaths>): JobTypeBody[] {
 
 type LifeClock = { readonly now: () => Date; readonly jump: (ms: number) => void }
 
-/** The jumps are written down, so that the next life does not begin before the end of this one. */
+/** The jumps are recorded, so that the next life does not start before the end of this one. */
 function openClock({ folder, startMs }: LifePlan): LifeClock {
   let baseMs = startMs
   return {
@@ -109,7 +110,7 @@ function must<T>(decision: Decision<T>): T {
 export async function live(plan: LifePlan): Promise<void> {
   const paths = lifePaths(plan.folder)
   const chance = openChance(plan.seed)
-  // Real time, from a moment of its own; a jump goes over what would take minutes.
+  // Real time from a chosen moment; a jump skips minutes.
   const clock = openClock(plan)
   const { now } = clock
   const scheduler = must(
@@ -143,7 +144,7 @@ export async function live(plan: LifePlan): Promise<void> {
   scheduler.close()
 }
 
-/** What is there before is compared with what is there afterwards, row by row, and then every invariant is asked. */
+/** Compares the rows before and after recovery, then checks every invariant. */
 async function recoverAndJudge(scheduler: Scheduler, folder: string, now: () => Date): Promise<void> {
   const paths = lifePaths(folder)
   const before = readState(paths.file)
@@ -158,14 +159,14 @@ async function recoverAndJudge(scheduler: Scheduler, folder: string, now: () => 
 
 function schedule(scheduler: Scheduler, folder: string): void {
   const made = createTemplate(scheduler, { name: 'hourly', job_type: 'work' })
-  // Taken: a life before this one was killed between the two.
+  // The name is taken: an earlier life was killed between the two steps.
   if (!made.ok) return
   const { template_id } = made.value
   must(createSchedule(scheduler, { template_id, name: 'hourly', cron_expression: '0 * * * *' }))
   appendFileSync(join(folder, 'scheduled'), '')
 }
 
-/** One reservation that is renewed and released or left to run out, then a direct execution from beginning to end. */
+/** One reservation that is renewed and then released or expired, and one direct execution. */
 async function goDirect(scheduler: Scheduler, plan: LifePlan, clock: LifeClock): Promise<void> {
   const { reservation_id } = must(reserve(scheduler, { reserved_by: 'life' }))
   must(renewReservation(scheduler, reservation_id))

@@ -1,7 +1,7 @@
 /**
- * A short story of every kind of write, the same calls every time: recovery, submits, schedule, dispatches, ends with and
- * without a retry, a direct execution, notifications. A refusal is taken as a good scheduler's owner takes it: what was not
- * acknowledged is not counted on, an outcome is tried again, and the story goes on.
+ * A short story of every kind of write with the same calls every time: recovery, submits, a schedule, dispatches, ends with and
+ * without a retry, a direct execution, notifications. It handles a refusal as a good owner does: it counts only on acknowledged
+ * writes, repeats an outcome, and continues.
  */
 import { appendFileSync } from 'node:fs'
 import {
@@ -61,7 +61,7 @@ export async function tellStory({ folder, startMs, chapter, isLast = false }: St
     if (before && after) problems.push(...compareRecovery(before, after, at))
     const check = take(checkInvariants(scheduler, executionsOf(folder)))
     for (const { invariant, about } of check?.violations ?? []) {
-      // SQLite reports a page that could not be read at this moment as damage; the last life sees whether it is.
+      // SQLite reports an unreadable page as damage; the last life checks whether it is.
       if (invariant !== 'integrity' || isLast) problems.push(`${invariant}: ${about.join(' ')}`)
     }
     const tick = (ms = 10) => void (nowMs += ms)
@@ -81,7 +81,7 @@ export async function tellStory({ folder, startMs, chapter, isLast = false }: St
   }
 }
 
-/** The judge reads the same file, and may meet the fault that was meant for the scheduler. */
+/** The judge reads the same file and may meet the fault of the scheduler. */
 function look(file: string): State | undefined {
   try {
     return readState(file)
@@ -142,7 +142,7 @@ function tellAll(scheduler: Scheduler, take: Hand['take'], told: string): number
 const TURNS_MAX = 500
 
 async function comeToRest(scheduler: Scheduler, { folder, take, tick, work }: Hand): Promise<void> {
-  // Past the claims of notifications that a killed sender took with it.
+  // Past the claims of a killed notification sender.
   tick(120_000)
   for (let turn = 0; turn < TURNS_MAX; turn++) {
     tick()

@@ -1,9 +1,9 @@
-/** Two workers on one database, one killed, one frozen: nothing is lost, and the frozen one's late words count for nothing. */
+/** Two workers on one database, one killed and one frozen: nothing is lost, and the late writes of the frozen one are refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { shareWork } from './share-work.ts'
 
-/** About a minute alone on two cores; a machine that does a dozen other things besides must not fail it. */
+/** About a minute alone on two cores; a busy machine must not fail it. */
 const PATIENT_MS = 900_000
 
 test('[RUN-08] two workers share the load; one may be killed or frozen at any time, and what the thawed one writes late is refused', {

@@ -1,26 +1,26 @@
 /**
- * Two workers on one database. They share the load; one is killed and the other goes on; one is frozen in the middle of a call,
- * another takes its turns over, and when it thaws nothing of what it still wants to write is accepted.
+ * Two workers on one database share the load. One is killed and the other continues; one is frozen in the middle of a call and
+ * another takes its turns over. When it thaws, all its late writes are refused.
  */
 import { openChance } from '#test/chance'
 import type { ConcordProcess } from '#test/concord-process'
 import { until } from '#test/until'
 import { eventsOf, heldBy, isFrozen } from './frozen.ts'
-import { type House, kill, openHouse } from './house.ts'
+import { type Installation, kill, openInstallation } from './installation.ts'
 import { judge, type Verdict, waitForRest } from './judge.ts'
 import { invitePeople } from './people.ts'
 
 export type ShareReport = Verdict & {
-  /** Turns given by each of the two, while both lived. */
+  /** The turns of each worker while both were alive. */
   readonly shares: readonly number[]
-  /** Effects that were under way in the frozen worker, and that another one finished. */
+  /** Effects of the frozen worker that another one finished. */
   readonly takenOver: number
-  /** Attempts on record that belong to the thawed worker although another one had its turn. */
+  /** Attempts of the thawed worker that were recorded although another one had its turn. */
   readonly stale: readonly string[]
 }
 
 const BATCH = 80
-/** The how-manieth call of the frozen one: the others of its batch are under way too. */
+/** The call at which it is frozen; the other calls of its batch are running, too. */
 const FREEZE_AT = 6
 
 export async function shareWork({
@@ -31,12 +31,12 @@ export async function shareWork({
   readonly seed: string
 }): Promise<ShareReport> {
   const chance = openChance(seed)
-  const house = await openHouse({ seed, latencyMs: 20 })
-  const people = invitePeople(house, chance.split('people'))
-  const server = await house.serve({ works: false })
+  const installation = await openInstallation({ seed, latencyMs: 20 })
+  const people = invitePeople(installation, chance.split('people'))
+  const server = await installation.serve({ works: false })
   const running: ConcordProcess[] = [server]
-  const hire = async (plan?: Parameters<House['work']>[0]) => {
-    const worker = house.work(plan)
+  const hire = async (plan?: Parameters<Installation['work']>[0]) => {
+    const worker = installation.work(plan)
     running.push(worker)
     await worker.line((text) => text.includes('"ready":true'))
     return worker
@@ -44,48 +44,48 @@ export async function shareWork({
   const shares = [0, 0]
   const [stale, takenOver]: [string[], string[]] = [[], []]
   try {
-    await house.answerer()
+    await installation.answerer()
     people.face(server)
     for (let round = 0; round < rounds; round++) {
       const [first, second] = await Promise.all([hire(), hire()])
-      // More than one of them has places for.
+      // More than one worker has slots for.
       await people.ask(server, 'pay', BATCH, `${seed}-${round}-share`)
-      await waitForRest(house)
-      const [one, other] = await Promise.all([turnsOf(house, first), turnsOf(house, second)])
+      await waitForRest(installation)
+      const [one, other] = await Promise.all([turnsOf(installation, first), turnsOf(installation, second)])
       shares[0] = (shares[0] ?? 0) + one
       shares[1] = (shares[1] ?? 0) + other
 
       const asking = people.ask(server, 'pay', BATCH, `${seed}-${round}-kill`)
       await kill(chance.whole(2) === 0 ? first : second)
       await asking
-      await waitForRest(house)
+      await waitForRest(installation)
 
       const frozen = await hire({ plan: [{ point: 'commands.effect_called', hit: FREEZE_AT, act: 'freeze' }] })
       const alive = first.child.signalCode === null ? first : second
       await kill(alive)
       await people.ask(server, 'pay', BATCH, `${seed}-${round}-freeze`)
       await until(() => isFrozen(frozen), 'a worker that stops in its call')
-      const held = await heldBy(house)
+      const held = await heldBy(installation)
       const heir = await hire()
-      await waitForRest(house)
+      await waitForRest(installation)
       takenOver.push(...held)
-      const before = await eventsOf(house, held)
+      const before = await eventsOf(installation, held)
       frozen.child.kill('SIGCONT')
-      // It hears of its loss, and is of use again: new work is shared with it.
+      // The thawed worker notices its loss and takes new work again.
       await people.ask(server, 'pay', BATCH, `${seed}-${round}-thaw`)
-      await until(async () => (await turnsOf(house, frozen)) > 0, 'a thawed worker that works')
-      await waitForRest(house)
-      const after = await eventsOf(house, held)
+      await until(async () => (await turnsOf(installation, frozen)) > 0, 'a thawed worker that works')
+      await waitForRest(installation)
+      const after = await eventsOf(installation, held)
       stale.push(...held.filter((id) => before.get(id) !== after.get(id)))
       for (const worker of [frozen, heir]) {
         worker.child.kill('SIGTERM')
         await worker.ended
       }
     }
-    running.push(house.work())
+    running.push(installation.work())
     await people.askAgain(server)
-    await waitForRest(house)
-    return { shares, takenOver: takenOver.length, stale, ...(await judge(house, people.history)) }
+    await waitForRest(installation)
+    return { shares, takenOver: takenOver.length, stale, ...(await judge(installation, people.history)) }
   } finally {
     await people.leave()
     for (const one of running) {
@@ -93,12 +93,12 @@ export async function shareWork({
       one.child.kill('SIGTERM')
       await one.ended
     }
-    await house.close()
+    await installation.close()
   }
 }
 
-/** The engine notes who gave a turn that it carried; the name of the worker holds the number of the process. */
-async function turnsOf({ db }: House, { child }: ConcordProcess): Promise<number> {
+/** The engine records the worker of a turn; its name contains the process id. */
+async function turnsOf({ db }: Installation, { child }: ConcordProcess): Promise<number> {
   const [row] = await db.query<{ count: number }>(
     `select count(*)::int as count from dbos.workflow_status w join dbos.workflow_input i using (workflow_uuid)
      where i.inputs like '%"kind":"command"%' and w.executor_id like '%-' || $1 || '-%' and w.status = 'SUCCESS'`,

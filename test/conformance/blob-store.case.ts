@@ -1,4 +1,4 @@
-/** What every blob store must do, asked of the store itself and of what lies behind it. */
+/** What every blob store must do, checked through the store and in its storage. */
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
@@ -8,9 +8,9 @@ import type { BlobStore } from '#domains/artifacts'
 export type BlobStage = {
   readonly store: BlobStore
   readonly contentBytesMax: number
-  /** Changes what lies behind the store, as a disk or a person would. */
+  /** Changes the stored bytes, as a disk or a person would. */
   alter(sha256: string, change: (bytes: Buffer) => Buffer): Promise<void>
-  /** Makes it look as old as this. */
+  /** Sets the age of the blob. */
   age(sha256: string, writtenAt: Date): Promise<void>
   close(): Promise<void>
 }

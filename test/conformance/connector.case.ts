@@ -21,7 +21,7 @@ type Trouble = (typeof troubles)[number]
 type CaseCall = { readonly connector?: string; readonly capability: string; readonly input: JsonObject }
 
 export type TroubleCase = {
-  /** Makes the provider misbehave from now on. */
+  /** Makes the provider misbehave. */
   arrange(): void | Promise<void>
   readonly call: CaseCall
   /** The classes that the failure may have; `ok` where the call must succeed. */

@@ -1,4 +1,4 @@
-/** Two environments on one engine: the same names of queues, limits of their own, and nobody takes the turns of the other. */
+/** Two environments on one engine: they share queue names, have separate limits, and never take each other's turns. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { inEnvironment, queuesIn, type Runtime } from '#runtime'
@@ -17,7 +17,7 @@ describe('environments on one engine', () => {
   let opened: TestDb
   let store: CaseRows
   const workers = new Map<Environment, RuntimeWorker>()
-  /** Each only wakes, so both fit into this process. */
+  /** Neither runs turns, so both fit into this process. */
   const clients = new Map<Environment, Runtime>()
 
   before(async () => {
@@ -48,7 +48,7 @@ describe('environments on one engine', () => {
     (await read(ids, what)).filter((value) => value !== undefined).length
 
   test('[OQ-10] one word for a queue, a namespace in the engine: each environment keeps to its own turns and its own limits', async () => {
-    // By the name that everybody uses, whether it is said or comes from the kind.
+    // Under its public name, whether it is given or comes from the kind.
     for (const environment of names)
       for (const id of idsOf(environment))
         await of(clients, environment).wake({ kind: 'job', id }, id.endsWith('0') ? {} : { queue: 'connector_calls' })
@@ -59,7 +59,7 @@ describe('environments on one engine', () => {
       )
     const waiting = await of(clients, 'staging').describe({ kind: 'job', id: 'staging-7' })
     assert.equal(waiting?.queue, 'connector_calls')
-    // As the other one sees it, it is a queue of somebody else.
+    // For the other environment it is a foreign queue.
     const foreign = await of(clients, 'production').describe({ kind: 'job', id: 'staging-7' })
     assert.equal(foreign?.queue, 'staging__connector_calls')
 
@@ -88,7 +88,7 @@ describe('environments on one engine', () => {
       return alive.length === 0
     }, 'somebody who notices')
     await owner.close()
-    // The one that lives put the turn back, and does what is its own.
+    // The living worker has put the turn back and does its own work.
     for (const id of ['p1', 'p2', 'p3']) await of(clients, 'production').wake({ kind: 'job', id })
     await until(async () => (await count(['p1', 'p2', 'p3'], 'done')) === 3, 'the work of production')
     assert.equal(await count(['left'], 'done'), 0)

@@ -1,4 +1,7 @@
-/** Real worker processes on DBOS: sixteen that start at once, one that is killed, one that is frozen and comes back, one of an older version. */
+/**
+ * Real worker processes on DBOS: sixteen that start at once, one that is killed, one that is frozen and thaws, and one of an
+ * older version.
+ */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,7 +16,7 @@ type Steps = { readonly step: number; readonly of: number; readonly by: readonly
 describe('worker processes', () => {
   let opened: TestDb
   let store: CaseRows
-  /** Wakes, and takes no turns. */
+  /** Wakes processes and runs no turns. */
   let client: ReturnType<typeof createDbosRuntime>
   const workers: RuntimeWorker[] = []
 
@@ -48,8 +51,8 @@ describe('worker processes', () => {
   }
 
   /**
-   * Work in the middle of which one of the two was frozen. Where it had ended before that, as on a busy machine, or where the
-   * frozen one has a transaction open, for which the other would have to wait, it is other work.
+   * Work that one of the two workers was frozen in. On a busy machine it may have ended before, or the frozen worker may hold an
+   * open transaction that would block the other; then another piece of work is used.
    */
   async function freezeInWork(
     name: string,
@@ -80,7 +83,7 @@ describe('worker processes', () => {
     victim.signal('SIGCONT')
     assert.equal(await victim.next(), `refused ${held}`)
     const end = await reach(held, ({ step, of }) => step === of)
-    // One after the other and none twice: the steps of the first, then only those of the second.
+    // No step happens twice: first the steps of the first worker, then those of the second.
     assert.equal(end.by.length, 40)
     const change = end.by.indexOf(other.pid)
     assert.ok(change >= from.step && change <= taken.by.length)
@@ -153,7 +156,7 @@ test('a kind that only one of two workers drives is driven by that one; without 
   const client = createDbosRuntime({ db: opened.db, works: false })
   assert.equal((await client.open()).ok, true)
   const times = { leaseMs: 1_000 }
-  // Half of a rolling deployment: the old worker has never heard of the kind.
+  // Half of a rolling deployment: the old worker does not know the kind.
   const old = await aRuntimeWorker(opened.url, { drive: 'none', prefix: store.prefix, times })
   const young = await aRuntimeWorker(opened.url, { drive: 'stranger', prefix: store.prefix, times })
   try {

@@ -1,4 +1,7 @@
-/** The runtime on DBOS keeps the promises of a runtime: as it ships, with every turn through the engine, and on the engine's public interface alone. */
+/**
+ * The DBOS runtime passes the runtime suite: as it ships, with every turn through the engine, and on the public interface of the
+ * engine alone.
+ */
 import { after, before, describe } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BookRuntime } from '#runtime/book'
@@ -33,7 +36,7 @@ const openWith =
     }
     current = await start()
 
-    /** Their turns are due by the real clock; on the clock that they see it is later than that. */
+    /** Their turns are due by the real clock; the clock that they see is ahead of it. */
     async function wakeSchedules(): Promise<void> {
       if (!current?.executorId) return
       for (const { name } of await store.schedules()) await current.wake({ kind: 'schedule', id: name })
@@ -76,7 +79,7 @@ const openWith =
 
 describe('the runtime on DBOS', () => {
   before(async () => {
-    // The service's own role: it may wake, and it may not touch the engine's tables.
+    // The role of the service may wake processes but not touch the tables of the engine.
     opened = await openTestDb({ role: 'concord_engine', poolMax: 8 })
   })
   after(() => opened.close())
@@ -84,7 +87,7 @@ describe('the runtime on DBOS', () => {
   runtimeCases({ name: 'dbos', open: openWith({}) })
   runtimeCases({ name: 'dbos, every turn through the engine', open: openWith({ startsHere: false }) })
 
-  /** Where turns come from is what differs. */
+  /** Only the source of the turns differs. */
   const differing =
     /wake gives|commits with its fact|less than the facts|delayed wake|due time, and|comes back after|smaller priority/
   const inPublic = openWith({ internals: 'avoid', startsHere: false })

@@ -1,4 +1,4 @@
-/** The blob store on disk: the common suite, and what only a disk can do. */
+/** The blob store on disk: the common suite, and cases that only a disk has. */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-/** The HTTP connector under the suite, once per way to prove who one is. */
+/** The HTTP connector under the suite, once for each authentication mode. */
 import { z } from 'zod'
 import { type AuthMode, httpConnector } from '#domains/connectors'
 import { testSecrets } from '#test/connectors'

@@ -1,4 +1,4 @@
-/** The MCP connector under the suite: a server on this machine that misbehaves. */
+/** The MCP connector under the suite, with a misbehaving server on this machine. */
 import { testSecrets } from '#test/connectors'
 import { approveAll, openMcpMount } from '#test/mcp-mount'
 import type { McpMode } from '#test/mcp-server'

@@ -1,4 +1,4 @@
-/** What every memory store promises, whoever keeps it: run against each of them. */
+/** What every memory store promises; the suite runs against each of them. */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
@@ -6,7 +6,7 @@ import type { MemoryStore, NewMemory, SearchScope } from '#domains/memory'
 
 export type OpenedStore = {
   readonly store: MemoryStore
-  /** Two workspaces that hold nothing yet. */
+  /** Two empty workspaces. */
   readonly workspaceId: string
   readonly otherWorkspaceId: string
   close(): Promise<void>

@@ -1,4 +1,4 @@
-/** The notification connector under the suite, once per channel that leaves the organisation. */
+/** The notification connector under the suite, once for each external channel. */
 import { notificationConnector } from '#domains/connectors'
 import { testSecrets } from '#test/connectors'
 import { type ApiMode, openMisbehavingApi } from '#test/misbehaving-api'
@@ -54,7 +54,7 @@ describeConnector('notification by mail', async (): Promise<ConnectorSubject> =>
     echoes: [echo('echo'), echo('busy')],
     write: {
       call: send,
-      // Repeats carry one Message-ID, so whoever gets them keeps one.
+      // Repeats carry one Message-ID, so that a recipient keeps one message.
       count: () => new Set(mail.taken.map((text) => /^message-id: (.*)$/im.exec(text)?.[1])).size,
     },
     endless: { call: send, arrange: set('hang'), isReleased: () => mail.left() > 0 },

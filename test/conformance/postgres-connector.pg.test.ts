@@ -1,4 +1,4 @@
-/** The Postgres connector under the suite: a real server behind a door that can misbehave. */
+/** The Postgres connector under the suite: a real server behind a proxy that misbehaves. */
 import { connect, createServer, type Socket } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { postgresConnector } from '#domains/connectors'

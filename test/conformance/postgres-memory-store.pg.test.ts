@@ -1,4 +1,4 @@
-/** The store in Postgres keeps the promises of every memory store: without pgvector, and where something answers like it. */
+/** The Postgres store passes the memory suite, with and without a stand-in for pgvector. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { detectVectorSupport, openPostgresStore } from '#domains/memory'
@@ -7,7 +7,7 @@ import { insertStoreRows } from '#test/store-rows'
 import { aWorld } from '#test/tenant'
 import { memoryStoreCases } from './memory-store.case.ts'
 
-/** The part of pgvector that the search uses, in plain SQL: the same names, the same answers. */
+/** The part of pgvector that the search uses, in plain SQL with the same names. */
 const STAND_IN = `
 create domain public.vector as real[];
 create function public.cosine_distance(real[], real[]) returns float8 language sql immutable as $$

@@ -1,4 +1,4 @@
-/** The store in one process keeps the promises of every memory store. */
+/** The in-process store passes the memory suite. */
 import { randomUUID } from 'node:crypto'
 import { openProcessStore } from '#test/process-memory-store'
 import { memoryStoreCases } from './memory-store.case.ts'

@@ -1,4 +1,4 @@
-/** The reference runtime keeps the promises of a runtime. */
+/** The reference runtime passes the runtime suite. */
 import { setImmediate as tick } from 'node:timers/promises'
 import { openMemoryStore, openReferenceRuntime, seededRandom } from '#test/reference-runtime/index'
 import type { CaseStore, CaseTx, OpenCase } from './runtime-bench.case.ts'
@@ -7,7 +7,7 @@ import { runtimeCases } from './runtime.case.ts'
 const open: OpenCase = async (setUp) => {
   const memory = openMemoryStore()
   const store: CaseStore = {
-    // A case knows what it has written under a key.
+    // A case knows the type that it has written under a key.
     read: async <T>(key: string) => memory.get(key) as T | undefined,
     transaction: (work) =>
       memory.transaction((tx) => {

@@ -1,4 +1,4 @@
-/** Cancelling is a flag on a row and a wake; facts are rows and wakes: in order, once each. */
+/** A cancellation is a flag on a row and a wake; facts are rows and wakes, in order and once each. */
 import assert from 'node:assert/strict'
 import type { Next, Runtime } from '#runtime'
 import { type AddCase, aGate, type CaseBench, type CaseStore, note } from './runtime-bench.case.ts'
@@ -7,7 +7,7 @@ const done: Next = { t: 'done' }
 
 type Saga = { forward: readonly string[]; undone: readonly string[]; cancel: boolean }
 
-/** Two forward steps with an undo each, as rows: one step per turn, the flag is read before each. */
+/** Two steps with an undo each, as rows: one step per turn, and the flag is read before each. */
 function registerSaga(runtime: Runtime, store: CaseStore, during: (step: string) => Promise<void>): void {
   runtime.register('saga', async (id) => {
     const saga: Saga = (await store.read<Saga>(id)) ?? { forward: [], undone: [], cancel: false }
@@ -33,7 +33,7 @@ function registerSaga(runtime: Runtime, store: CaseStore, during: (step: string)
   })
 }
 
-/** Asks the saga to stop: a flag on its row and a wake, in one commit. */
+/** Cancels the saga: a flag on its row and a wake, in one commit. */
 async function cancel({ runtime, store }: CaseBench, id: string): Promise<void> {
   await store.transaction(async (tx) => {
     const saga = (await tx.read<Saga>(id)) ?? assert.fail(id)

@@ -1,4 +1,4 @@
-/** What a dead or slow worker leaves behind: the work goes on, and nothing is done twice. */
+/** What a dead or slow worker leaves behind: the work continues, and nothing is done twice. */
 import assert from 'node:assert/strict'
 import type { Next } from '#runtime'
 import { type AddCase, aGate, note } from './runtime-bench.case.ts'
@@ -12,7 +12,7 @@ export function crashCases(add: AddCase): void {
     const bench = await open((runtime, store) => {
       runtime.register('job', async (id, fence) => {
         await store.transaction((tx) => note(tx, `${id}:attempts`, fence.attempt))
-        // The provider keeps one deed per key.
+        // The provider deduplicates by key.
         far.set(`pay:${id}`, 1)
         if (fence.attempt === 1) await gate.pass()
         await store.transaction((tx) => tx.write(`${id}:paid`, true))

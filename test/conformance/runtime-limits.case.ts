@@ -1,4 +1,4 @@
-/** Queues with their limits, names that no engine gets to refuse, and the profile that start-up is checked against. */
+/** Queues with their limits, names that every engine accepts, and the profile that start-up checks. */
 import assert from 'node:assert/strict'
 import { capabilitiesOf, type Next } from '#runtime'
 import { runtimeCapabilities, validateCatalog } from '#kernel/saga/catalog'
@@ -37,7 +37,7 @@ export function limitCases(add: AddCase): void {
         const views = await Promise.all(all.map((process) => runtime.describe(process)))
         return views.every((view) => view?.state === 'waiting')
       })
-      // Six wait and none of them holds a place: two of them get one.
+      // Six wait without a slot; two of them get one.
       for (const process of all) await runtime.wake(process)
       await bench.reach(async () => now === 2)
       for (const gate of gates) gate.open()

@@ -1,4 +1,4 @@
-/** Schedules: one firing per due time, what is missed and what overlaps by policy, and the nights on which clocks change. */
+/** Schedules: one firing per due time, missed and overlapping firings by policy, and clock changes. */
 import assert from 'node:assert/strict'
 import type { Next, RuntimeSchedule } from '#runtime'
 import { type AddCase, type CaseBench, note, type OpenCase } from './runtime-bench.case.ts'
@@ -8,8 +8,8 @@ const MINUTE_MS = 60_000
 const hourly: RuntimeSchedule = { name: 'tick', cron: '0 * * * *', overlap: 'allow', missed: 'all', kind: 'firing' }
 
 /**
- * Firings are noted by their id; while `held` is on the store they stay open. For schedules it is half past: the next due time of
- * `hourly` is half an hour away, so that a case that runs around a full hour meets no other due times than one that does not.
+ * Firings are recorded by their id and stay open while `held` is on the store. For schedules it is half past: the next due time
+ * of `hourly` is half an hour away, so that a case around a full hour meets the same due times as any other.
  */
 async function openFirings(open: OpenCase): Promise<CaseBench> {
   const bench = await open((runtime, store) => {
@@ -50,7 +50,7 @@ export function scheduleCases(add: AddCase): void {
     assert.equal(first.getUTCMinutes(), 0)
     await bench.passForSchedules(60 * MINUTE_MS)
     await decided(bench, 'tick', 1)
-    // Looking again at the same due time, as a second worker would, fires nothing.
+    // A second look at the same due time, as by a second worker, fires nothing.
     await bench.runtime.wake({ kind: 'schedule', id: 'tick' })
     await bench.reach(async () => (await bench.runtime.describe({ kind: 'schedule', id: 'tick' }))?.state === 'waiting')
     assert.deepEqual(await bench.store.read('fired'), [`schedule:tick:${first.toISOString()}`])
@@ -70,7 +70,7 @@ export function scheduleCases(add: AddCase): void {
       `[SCD-01] an outage of five due times with missed = ${missed}: ${fired} fire, ${left} are recorded as missed`,
       async (open) => {
         const bench = await openFirings(open)
-        // From half past to half past: five due times lie between, and none is recent enough to be on time.
+        // From half past to half past there are five due times, and none is recent enough to be on time.
         assert.ok((await bench.runtime.schedule({ ...hourly, missed })).ok)
         await outage(bench, 5 * 60 * MINUTE_MS)
         await decided(bench, 'tick', 5)
@@ -150,7 +150,7 @@ async function nowOf(bench: CaseBench): Promise<number> {
   return probe.value.nextDueAt.getTime() - MINUTE_MS
 }
 
-/** Nobody is there: the worker ends first and starts after it. */
+/** No worker runs meanwhile: it ends before and starts afterwards. */
 async function outage(bench: CaseBench, ms: number): Promise<void> {
   await bench.reach(async () => (await bench.runtime.describe({ kind: 'schedule', id: 'tick' }))?.state === 'waiting')
   await bench.runtime.close()

@@ -1,4 +1,4 @@
-/** What cannot go on by itself is stopped, seen, and goes on when an operator says so. */
+/** Work that cannot continue by itself is stopped, is visible, and continues when an operator resumes it. */
 import assert from 'node:assert/strict'
 import type { Next } from '#runtime'
 import { type AddCase, aGate, type CaseTx, note } from './runtime-bench.case.ts'
@@ -30,7 +30,7 @@ export function stuckCases(add: AddCase): void {
     })
     assert.deepEqual([stuck?.kind, stuck?.id, stuck?.why], ['job', 'p', 'failing'])
     assert.match(stuck?.detail ?? '', /a bug/)
-    // A wake does not restart it behind the operator's back.
+    // A wake does not restart it without the operator.
     await runtime.wake({ kind: 'job', id: 'p' })
     assert.equal((await runtime.describe({ kind: 'job', id: 'p' }))?.state, 'stuck')
     isBroken = false
@@ -106,7 +106,7 @@ export function stuckCases(add: AddCase): void {
         await store.transaction((tx) => note(tx, id, 'turn'))
         signal.addEventListener('abort', () => told.push('aborted'))
         await gate.pass()
-        // Had the abort not come, the next turn would be due at once.
+        // Without the abort, the next turn would be due at once.
         return (await store.read<string[]>(id))?.length === 1 ? { t: 'again' } : done
       })
     })

@@ -1,4 +1,4 @@
-/** When a process gets a turn: after a wake, with the commit of its fact, again, at a due time, and never one too few. */
+/** When a process gets a turn: after a wake, with the commit of its fact, again, and at a due time. None is lost. */
 import assert from 'node:assert/strict'
 import type { Next } from '#runtime'
 import { type AddCase, aGate, note } from './runtime-bench.case.ts'
@@ -63,7 +63,7 @@ export function turnCases(add: AddCase): void {
       })
     await tell(1)
     await gate.reached
-    // The turn under way has read its rows already: without another turn these would be lost.
+    // The running turn has already read its rows; without another turn these facts would be lost.
     await Promise.all([tell(2), tell(3), tell(4)])
     gate.open()
     await bench.reach(async () => (await store.read<number>('p:seen')) === 4)
@@ -120,7 +120,7 @@ export function turnCases(add: AddCase): void {
       return view?.state === 'waiting' && view
     })
     assert.deepEqual(waiting.dueAt, new Date(Date.UTC(2100, 0, 1)))
-    // A wake brings it forward.
+    // A wake starts the turn earlier.
     await runtime.wake({ kind: 'job', id: 'p' })
     await bench.reach(async () => (await store.read<string[]>('p'))?.length === 2)
   })

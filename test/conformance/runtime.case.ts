@@ -1,6 +1,6 @@
 /**
- * What every runtime must do, whatever engine stands behind it: `runtimeCases({ name, open, skip })` registers one test per
- * promise. A case that an engine cannot take is skipped with its reason, never left out.
+ * What every runtime must do on any engine: `runtimeCases({ name, open, skip })` registers one test per promise. A case that an
+ * engine cannot take is skipped with its reason, never left out.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -17,7 +17,7 @@ export type RuntimeCases = {
   readonly open: OpenCase
   /** Title of a case → why this engine does not take it. */
   readonly skip?: Readonly<Record<string, string>>
-  /** For a second way to run an engine that the whole suite has passed already: the cases in which the two differ. */
+  /** For a second configuration of an engine that has passed the whole suite: only the cases in which the two differ. */
   readonly some?: (title: string) => boolean
 }
 

@@ -1,4 +1,4 @@
-/** The blob store in a bucket: the common suite on a server that checks signatures, and a server that misbehaves. */
+/** The blob store in a bucket: the common suite on a server that checks signatures, and one that misbehaves. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -48,7 +48,7 @@ describe('a bucket that misbehaves', () => {
   for (const trouble of ['unavailable', 'hang_up', 'silence'] as const satisfies readonly S3Trouble[]) {
     test(`${trouble}: a write and a read are refused as unavailable, and work afterwards`, async () => {
       const store = openOn(server)
-      // Only silence is waited for; a busy machine has all the time it needs for the rest.
+      // Only silence times out; a busy machine has all the time it needs.
       const troubled = trouble === 'silence' ? openOn(server, { timeoutMs: 1_000 }) : store
       server.troubles.push(trouble)
       const stored = await troubled.put(content)

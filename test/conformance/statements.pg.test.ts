@@ -1,4 +1,4 @@
-/** Every statement that a room declares is accepted by a migrated database, and the three that write a state are the ones that the docs name. */
+/** A migrated database accepts every declared statement, and only the three documented statements write a state. */
 import assert from 'node:assert/strict'
 import { glob, readFile } from 'node:fs/promises'
 import { after, before, describe, test } from 'node:test'

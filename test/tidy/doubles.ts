@@ -7,7 +7,7 @@ import type { Tree } from './tree.ts'
 /** Those that had several meanings when the check came. Names are taken out, never put in. */
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
-  Lineage showText
+
   `
     .trim()
     .split(/\s+/),

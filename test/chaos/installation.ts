@@ -1,6 +1,6 @@
 /**
- * A whole installation for a run: a Postgres of its own with the settings of the product, the provider, a server and workers in
- * processes of their own, and the people who ask and answer. Processes come and go; the database stays.
+ * A whole installation for a run: a Postgres with the settings of the product, the provider, a server and workers as processes,
+ * and the people who submit and decide. Processes start and end; the database stays.
  */
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -18,8 +18,8 @@ import { faultEnv, type PlannedFault } from '#test/fault-plan'
 import { accepted, anOrgRole, aPerson, aWorld } from '#test/tenant'
 import { type Provider, startProvider } from './provider-process.ts'
 
-export type House = {
-  /** As the superuser: the judge reads everything and plants nothing. */
+export type Installation = {
+  /** Connected as the superuser: the judge reads everything and writes nothing. */
   readonly db: Db
   readonly provider: Provider
   readonly env: Readonly<Record<string, string>>
@@ -31,20 +31,24 @@ export type House = {
     env?: Readonly<Record<string, string>>
   }): Promise<Served>
   work(options?: { plan?: readonly PlannedFault[] }): ConcordProcess
-  /** The key of the one who asks, and of the one who answers: finance and operator. */
+  /** The keys of the requester, and of the approver with the roles finance and operator. */
   asker(): Promise<string>
   answerer(): Promise<string>
-  /** One line per passage, and `<point> cut <n>` when a process ended. */
+  /** One line per passage, and `<point> cut <n>` when a process has ended. */
   cover(): Promise<readonly string[]>
   close(): Promise<void>
 }
 
-export type HouseOptions = { readonly seed: string; readonly latencyMs?: number; readonly embedded?: boolean }
+export type InstallationOptions = { readonly seed: string; readonly latencyMs?: number; readonly embedded?: boolean }
 
-/** `embedded`: the product opens its own Postgres in its own home, and starts it again when it is gone. */
-export async function openHouse({ seed, latencyMs = 0, embedded = false }: HouseOptions): Promise<House> {
+/** `embedded`: the product opens its own Postgres in its own home and restarts it. */
+export async function openInstallation({
+  seed,
+  latencyMs = 0,
+  embedded = false,
+}: InstallationOptions): Promise<Installation> {
   const folder = await mkdtemp(join(tmpdir(), 'concord-chaos-'))
-  // Under root the server runs as another user, who must be able to pass through.
+  // Under root the server runs as another user, who needs access to the folder.
   await chmod(folder, 0o711)
   const home = join(folder, 'home')
   const postgres = accepted(await openEmbeddedPostgres({ home }))
@@ -60,7 +64,7 @@ export async function openHouse({ seed, latencyMs = 0, embedded = false }: House
     CONCORD_LOG_LEVEL: 'error',
     CONCORD_RATE_LIMIT: '1000000',
     CONCORD_POOL_MAX: '20',
-    // Dozens of starts: what the first one compiled is read by the others.
+    // For dozens of starts: they share one compile cache.
     NODE_COMPILE_CACHE: join(folder, 'compiled'),
     OUTSIDE_URL: provider.url,
     ...(embedded ? {} : { DATABASE_URL: postgres.url }),
@@ -107,7 +111,7 @@ async function hireAnswerer(db: Db): Promise<string> {
   return person.key
 }
 
-/** SIGKILL, and not a word more before it is gone. */
+/** Sends SIGKILL and waits for the end of the process. */
 export async function kill(victim: ConcordProcess): Promise<void> {
   victim.child.kill('SIGKILL')
   await victim.ended

@@ -18,8 +18,9 @@ import { errorClasses } from '#kernel/error-classes'
 import type { Db } from '#store'
 import { noArtifacts } from '#test/no-artifacts'
 import { accepted, aTenant, TRACE } from '#test/tenant'
+import { byPerson } from '#kernel/actor'
 
-export type CommandHouse = {
+export type CommandBench = {
   /** Submits; resolves with the id when the command is committed, or done where its task is done inline. */
   submit(task: string): Promise<string>
   /** Submits and waits for the end of the command. */
@@ -92,7 +93,7 @@ function definitions(begun: (subject: unknown) => void): readonly Definition[] {
   ]
 }
 
-export async function openCommandHouse(db: Db): Promise<CommandHouse> {
+export async function openCommandBench(db: Db): Promise<CommandBench> {
   const world = systemDeps()
   const tenant = await aTenant({ db, ...world })
   const begun = openBell()
@@ -111,8 +112,7 @@ export async function openCommandHouse(db: Db): Promise<CommandHouse> {
     },
   })
   const by = actingFor(tenant.people.writer.principal, TRACE)
-  const approver = tenant.people.admin.principal
-  const who = { userId: approver.userId, externalId: approver.externalId, orgRoles: ['owner'] }
+  const who = { ...tenant.people.admin.principal, orgRoles: ['owner'] }
   const workspaceId = tenant.workspace.id
   let count = 0
   const nextSubject = () => `s${(count += 1)}`
@@ -150,7 +150,7 @@ export async function openCommandHouse(db: Db): Promise<CommandHouse> {
       return async () => {
         const resumed = begun.next(subject)
         const answer = { workspaceId, approvalId, decision: 'approved', reason: 'yes', traceId: TRACE }
-        accepted(await decideApproval(work.approvals, who, answer))
+        accepted(await decideApproval(work.approvals, byPerson(who, TRACE), answer))
         await resumed
       }
     },
