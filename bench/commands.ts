@@ -1,6 +1,6 @@
 /**
- * Governed commands beside bare commits, bare DBOS workflows and a lease queue written by hand: the goals G1 to G5 and G10 in one
- * run, on one Postgres, every commit flushed.
+ * Commands compared with bare commits, bare DBOS workflows and a small lease queue: the goals G1 to G5 and G10 in one run, on
+ * one Postgres that flushes every commit.
  *
  * node bench/commands.ts [--rounds 5] [--seconds 1.5] [--peers] [--only 'approval|update alone']
  */
@@ -21,7 +21,7 @@ const { values: options } = readFlags({
     seconds: { type: 'string', default: '1.5' },
     bare: { type: 'string' },
     peers: { type: 'boolean', default: false },
-    /** Only the rows whose name it matches; goals that lack one are left out. */
+    /** Runs only the matching rows; a goal without all its rows is left out. */
     only: { type: 'string', default: '' },
     quick: { type: 'boolean', default: false },
   },
@@ -32,7 +32,7 @@ else await runBench()
 async function runBench(): Promise<void> {
   const server = await openBenchServer()
   const login = server.open({ role: 'none', poolMax: 1 })
-  // One row of the size of a command, one index: what "one durable write" means here.
+  // One row of the size of a command with one index: the measure of "one durable write".
   await login.query('create table public.facts (id uuid primary key, body jsonb not null, state text not null)')
   await login.query('grant select, insert, update on public.facts to concord_engine')
   const bareDb = server.open({ poolMax: 32 })
@@ -82,7 +82,7 @@ async function runBench(): Promise<void> {
     { name: 'approval → its effect begins, 1', run: () => runPrepared(bench.gate) },
   ]
 
-  /** What is to be decided is made ready outside the measured time. */
+  /** The approvals are prepared outside the measured time. */
   async function runPrepared(prepare: () => Promise<() => Promise<void>>): Promise<Sample> {
     const ready: (() => Promise<void>)[] = []
     const count = Math.ceil(seconds * 60)

@@ -1,6 +1,6 @@
 /**
- * Turns on DBOS beside bare commits and bare DBOS workflows, every commit flushed: how soon a wake becomes a turn, in this
- * process and in another one, and what a durable command costs as a turn.
+ * Turns on DBOS compared with bare commits and bare DBOS workflows, every commit flushed: the time from a wake to its turn, in
+ * this process and in another one, and the cost of a durable command as a turn.
  *
  * node bench/runtime.ts [--rounds 5] [--seconds 1.5]
  */
@@ -37,7 +37,7 @@ else await runBench()
 
 type Child = { next(): Promise<string>; say(line: string): void; end(): void }
 
-/** This file in another process, ready when this resolves. */
+/** Starts this file as a child process and resolves when it is ready. */
 async function openChild(url: string): Promise<Child> {
   const child = spawn(process.execPath, [import.meta.filename, '--worker', url], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -52,7 +52,7 @@ async function openChild(url: string): Promise<Child> {
   return { next, say: (line) => void child.stdin.write(`${line}\n`), end: () => void child.stdin.end() }
 }
 
-/** The other process: takes every turn and writes down when it began. */
+/** The other process: runs every turn and records when it began. */
 async function runWorker(url: string): Promise<void> {
   const db = openDb({ url, role: 'concord_engine', poolMax: 8 })
   const runtime = createDbosRuntime({ db, only: ['connector_calls'] })
@@ -103,7 +103,7 @@ async function runBench(): Promise<void> {
   const until = (waiting: Map<string, () => void>, id: string) =>
     new Promise<void>((resolve) => waiting.set(id, resolve))
 
-  /** A fact and its wake in one commit; `tells` is a transaction that says when it has committed. */
+  /** Writes a fact and its wake in one commit; `tells` is a transaction that reports its commit. */
   async function commit(kind: string, id: string, tells: boolean): Promise<void> {
     const told: (() => void)[] = []
     await db.transaction(async (tx: Tx) => {
@@ -166,7 +166,7 @@ async function runBench(): Promise<void> {
   await Promise.all([db.close(), login.close()])
   await server.stop()
 
-  /** The other process takes the queue `connector_calls`; times are those of the database. */
+  /** The other process runs the queue `connector_calls`; the times are those of the database. */
   async function measureFar(on: Db): Promise<number> {
     const child = await openChild(on.config.url)
     const ids = Array.from({ length: 200 }, () => randomUUID())

@@ -1,4 +1,7 @@
-/** The examples on the test database: the order of their events, the nine questions an audit must answer, the three ways of a booking. */
+/**
+ * The examples on the test database: the order of their events, the nine questions of an audit, and the three outcomes of a
+ * booking.
+ */
 import assert from 'node:assert/strict'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

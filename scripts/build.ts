@@ -1,6 +1,6 @@
 /**
- * Builds the package: JavaScript, declarations and source maps from `src` into `dist`, doors turned into relative paths,
- * SQL and other assets beside the code that reads them, and the command made executable.
+ * Builds the package: compiles `src` into JavaScript, declarations and source maps in `dist`, rewrites `#` imports as relative
+ * paths, copies SQL and other assets, and makes the command executable.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ for (const path of emitted) {
   writeFileSync(file, rewriteDoors(path, readFileSync(file, 'utf8'), imports))
 }
 
-// What is not TypeScript and not written for people: SQL, JSON, pages. Test fixtures stay at home with their tests.
+// Copies assets: SQL, JSON, pages. Test fixtures are not copied.
 const assets = globSync('**/*', { cwd: source, withFileTypes: true })
   .filter((entry) => entry.isFile() && !/\.tsx?$|\.md$/.test(entry.name))
   .map((entry) => relative(source, join(entry.parentPath, entry.name)))

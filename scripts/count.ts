@@ -1,5 +1,5 @@
 /**
- * Prints the figures by which the shape of the source is judged, each by one rule, so that two checkouts can be compared.
+ * Prints figures about the shape of the source, each by one rule, so that two checkouts can be compared.
  *
  *   npm run count                            this checkout
  *   npm run count -- --root ../before        another one, for example a `git worktree` of an old commit
@@ -62,7 +62,7 @@ figures.push(['tests beside the code: lines', sum(beside)])
 for (const folder of ['test', 'test/tidy', 'test/support', 'test/chaos', 'test/journeys'])
   figures.push([`${folder}: files`, under(folder).length], [`${folder}: lines`, sum(under(folder))])
 
-/** A list of paths kept by hand, beside this script in that checkout, or here for a commit that had none. */
+/** A list of paths beside this script in that checkout, or in this one for a commit without it. */
 function readList(name: string): string[] {
   const own = join(root, 'scripts/count', `${name}.txt`)
   const text = readFileSync(existsSync(own) ? own : new URL(`count/${name}-1e80db2.txt`, import.meta.url), 'utf8')
@@ -76,7 +76,7 @@ figures.push(['  their lines', sum(lists['walk'].map((path) => linesOf(tree.get(
 lists['entity'] = readList('entity-files')
 figures.push(['files written or changed for one entity', lists['entity'].length])
 
-/** What nobody takes is dead or only a name of its own file. What package.json exports is taken by the world. */
+/** An unused export is dead or local to its file. Exports of package.json count as used. */
 function countNames(graph: Graph): void {
   const { exports = {} } = JSON.parse(tree.get('package.json') ?? '{}') as {
     exports?: Record<string, { 'concord-source'?: string }>

@@ -79,7 +79,7 @@ describe('drawing', () => {
   })
 
   test('every state of every machine is an identifier that Mermaid takes as it stands', () => {
-    // Checked against Mermaid 11: letters and underscores, and none of its own words.
+    // Checked with Mermaid 11: letters and underscores, and no reserved word.
     const words = new Set([
       'end',
       'state',

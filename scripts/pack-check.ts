@@ -1,6 +1,6 @@
 /**
- * Packs the package, installs it in an empty project as a user would, and uses it there: every entry of `exports` from
- * TypeScript with strict types and from JavaScript at run time, and the command. Leaves nothing behind.
+ * Packs the package, installs it in an empty project, and uses it as a user would: every entry of `exports` from TypeScript with
+ * strict types and from JavaScript, and the command. Removes everything afterwards.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'concord-pack-'))
 const project = join(scratch, 'project')
 const installed = join(project, 'node_modules', manifest.name)
 const problems: string[] = []
-/** The command's first line asks for `node`: it is to find this one, not an older one of the machine. */
+/** The first line of the command asks for `node`, which must be this one and not an older one. */
 const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}` }
 
 function run(title: string, cwd: string, command: string, ...args: string[]): { ok: boolean; output: string } {
@@ -51,7 +51,7 @@ function pack(): string {
   return join(scratch, packed.filename)
 }
 
-/** Without a network and a warm cache, our own copies of the dependencies stand in for downloaded ones. */
+/** Without a network or a warm cache, our copies of the dependencies replace downloads. */
 function install(tarball: string): void {
   mkdirSync(project)
   writeFileSync(join(project, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }\n')
@@ -122,7 +122,7 @@ function useFromTypeScript(): void {
     cwd: project,
     encoding: 'utf8',
   })
-  // Declarations of other packages are theirs to mend.
+  // Errors in the declarations of other packages do not count.
   const ours = stdout
     .split('\n')
     .filter((line) => line.startsWith('consumer.ts') || line.startsWith(`node_modules/${manifest.name}/`))

@@ -1,4 +1,4 @@
-/** The vendor goes wrong in every way it knows, its client tells each for what it is, and its books show one booking. */
+/** The vendor fails in every way it knows, its client classifies each failure, and its ledger shows one booking. */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,10 +9,10 @@ import { callVendor } from '../catalog/vendor-client.ts'
 import { startVendor } from './start-vendor.ts'
 import { planTrouble, troubles } from './trouble.ts'
 
-/** A minute for an answer that comes, on however busy a machine; short for one that never does. */
+/** A minute for an answer that comes, on a busy machine; short for one that never comes. */
 const patienceMs = (trouble: string | undefined) => (trouble === 'silent_after' ? 3_000 : 60_000)
 
-/** What a caller must take each trouble for: the class of the error, and whether it may have happened all the same. */
+/** How the client must classify each failure: the class of the error, and whether the call may have taken effect. */
 const told: Readonly<Record<string, string>> = {
   none: 'answered',
   slow: 'answered',

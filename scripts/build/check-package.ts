@@ -1,4 +1,4 @@
-/** Looks through the files of a packed package for what would break on a user's machine. */
+/** Checks the files of a packed package for anything that would break on a user's machine. */
 import { posix } from 'node:path'
 import { findImports } from '../source/imports.ts'
 
@@ -11,10 +11,10 @@ export type Manifest = {
   readonly peerDependencies?: Readonly<Record<string, string>>
 }
 
-/** For our own work on the source tree; it points at files that are not packed. */
+/** For work on the source tree; it points at files that are not packed. */
 const developmentCondition = 'concord-source'
 
-/** `files` holds every packed path, with the text of those that import. */
+/** `files` contains every packed path, with the text of files that import. */
 export function checkPackage(files: ReadonlyMap<string, string>, manifest: Manifest): string[] {
   return [
     ...promisedFiles(manifest)

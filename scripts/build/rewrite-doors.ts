@@ -1,14 +1,14 @@
 /**
- * Turns the doors of the source tree (`#kernel/money`) into relative paths of the built one (`../kernel/money.js`), so
- * that the package does not depend on `imports` entries that point at TypeScript.
+ * Rewrites the import names of the source tree (`#kernel/money`) as relative paths of the build (`../kernel/money.js`), so that
+ * the package does not depend on `imports` entries that point at TypeScript.
  */
 import { posix } from 'node:path'
 import { computed, findImports } from '../source/imports.ts'
 
-/** The `imports` of package.json: door pattern → source file pattern. */
+/** The `imports` of package.json: name pattern → source file pattern. */
 export type Doors = Readonly<Record<string, string>>
 
-/** `path` is the emitted file's own place inside the output folder. */
+/** `path` is the path of the emitted file in the output folder. */
 export function rewriteDoors(path: string, text: string, doors: Doors): string {
   let rewritten = ''
   let from = 0
@@ -31,7 +31,7 @@ function replacementOf(specifier: string, path: string, doors: Doors): string | 
   return relative.startsWith('.') ? relative : `./${relative}`
 }
 
-/** Node's rule: an exact entry first, then the pattern with the longest fixed beginning. */
+/** As in Node: an exact entry first, then the pattern with the longest prefix. */
 export function openDoor(specifier: string, doors: Doors): string | undefined {
   const exact = doors[specifier]
   if (exact !== undefined) return exact

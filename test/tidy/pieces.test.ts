@@ -8,7 +8,7 @@ type Exports = Readonly<Record<string, string | Readonly<Record<string, string>>
 const { exports } = JSON.parse(tree.get('package.json') ?? '{}') as { exports: Exports }
 const readme = tree.get('README.md') ?? ''
 
-/** What each piece must do without: a piece that brings it along cannot be adopted alone. */
+/** The modules that each piece must not load; otherwise it could not be used alone. */
 const pieces = {
   'concord/kernel': { gives: 'canMove', without: /node_modules/ },
   'concord/store': { gives: 'migrateUp', without: /@dbos-inc|\/hono\/|\/src\/(domains|runtime|api|app)\// },
@@ -18,7 +18,7 @@ const pieces = {
   },
 } as const
 
-/** In a process of its own: what it gives, and every module that was loaded for it. */
+/** Loads the piece in a child process and returns its names and every loaded module. */
 function load(piece: string): { readonly names: readonly string[]; readonly loaded: readonly string[] } {
   const hook = `import { registerHooks } from 'node:module'
 const loaded = []

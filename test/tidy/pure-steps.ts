@@ -1,6 +1,6 @@
 /**
- * Holds the steps of processes pure: `advance.ts` of a room, and every file that it loads, awaits nothing and loads nothing that does I/O. Then a
- * step can only return what is to be done, and the drive does it.
+ * Keeps the steps of processes pure: `advance.ts` of a room, and every file that it loads, awaits nothing and loads nothing that
+ * does I/O. A step only returns its decision, and the drive carries it out.
  */
 import { posix } from 'node:path'
 import { type Token, tokenize } from '../../scripts/source/tokens.ts'
@@ -34,7 +34,7 @@ function problemsIn(tree: Tree, path: string, seen: Set<string>): Finding[] {
   return [...waits.slice(0, 1), ...loads]
 }
 
-/** Values alone: `import { type A, b as c }` gives `b`. */
+/** Value imports only: `import { type A, b as c }` gives `b`. */
 function valuesIn(text: string): { readonly name: string; readonly from: string; readonly at: number }[] {
   const named = [...text.matchAll(/^import \{([^}]*)\} from '([^']+)'/gm)]
   return named.flatMap(({ 1: list = '', 2: from = '', index: at }) =>
@@ -46,7 +46,7 @@ function valuesIn(text: string): { readonly name: string; readonly from: string;
   )
 }
 
-/** The file of another room that a name of its index comes from. */
+/** The file of another room behind a name of its index. */
 function behindDoor(tree: Tree, from: string, name: string): string | undefined {
   const room = /^#(domains\/[a-z-]+)$/.exec(from)?.[1]
   if (room === undefined) return undefined

@@ -4,7 +4,7 @@ import { assertFindings, assertTidy } from './finding.ts'
 import { checkRequirements, readRows } from './requirements.ts'
 import { plantTree, readTree } from './tree.ts'
 
-/** Not written out, so that the planted citations are none of this file. */
+/** Composed at run time, so that the planted citations do not count for this file. */
 const prefix = 'ST'
 const row = (id: string) => `| ${id} | text | unit | core |\n`
 

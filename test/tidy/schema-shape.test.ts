@@ -7,7 +7,7 @@ const tree = readTree()
 const dumpPath = 'src/store/schema.sql'
 const readmePath = 'src/store/README.md'
 
-/** The real picture with one thing wrong. */
+/** The real picture with one mistake. */
 function found(path: string, from: string | RegExp, to: string) {
   const text = tree.get(path) ?? ''
   const planted: Tree = new Map([...tree, [path, text.replace(from, to)]])
