@@ -72,7 +72,7 @@ async function runBench(): Promise<void> {
       against: 'bare DBOS workflow, 4 steps, 16',
       run: loop(16, () => bench.run('durable_four')),
     },
-    { name: 'lease queue by hand, enqueue → start, 1', run: loop(1, queue.enqueueAndStart) },
+    { name: 'lease queue of one table, enqueue → start, 1', run: loop(1, queue.enqueueAndStart) },
     { name: 'durable command, submit → its effect begins, 1', run: loop(1, bench.start) },
     ...peers.flatMap(({ name, enqueueAndStart }) => [
       { name: `${name}, enqueue → start, 1`, run: loop(1, enqueueAndStart) },
@@ -133,8 +133,8 @@ function printGoals(results: readonly Result[]): void {
     ['G4 durable command ÷ bare DBOS workflow, 1 step, 16 in flight (≥ 1.3)', ratio('durable command, 1 effect, 16')],
     ['G4 with 4 effects ÷ 4 steps, 16 in flight (≥ 2)', ratio('durable command, 4 effects, 16')],
     [
-      'G5 submit → effect begins ÷ lease queue by hand (≤ 2 where a turn starts in the process that woke it)',
-      p50('durable command, submit → its effect begins, 1') / p50('lease queue by hand, enqueue → start, 1'),
+      'G5 submit → effect begins ÷ lease queue of one table (≤ 2 where a turn starts in the process that woke it)',
+      p50('durable command, submit → its effect begins, 1') / p50('lease queue of one table, enqueue → start, 1'),
     ],
     [
       'G10 approval → effect begins ÷ the durable update alone (≤ 2)',

@@ -105,13 +105,13 @@ async function runBench(): Promise<void> {
 
   /** Writes a fact and its wake in one commit; `tells` is a transaction that reports its commit. */
   async function commit(kind: string, id: string, tells: boolean): Promise<void> {
-    const told: (() => void)[] = []
+    const afterCommit: (() => void)[] = []
     await db.transaction(async (tx: Tx) => {
-      const joined = tells ? Object.assign(tx, { afterCommit: (work: () => void) => void told.push(work) }) : tx
+      const joined = tells ? Object.assign(tx, { afterCommit: (work: () => void) => void afterCommit.push(work) }) : tx
       await tx.run(insertFact, [id])
       await runtime.wake({ kind, id }, { tx: joined })
     })
-    for (const work of told) work()
+    for (const work of afterCommit) work()
   }
 
   async function wakeAndWait(kind: string, waiting: Map<string, () => void>, tells: boolean): Promise<void> {
@@ -135,12 +135,12 @@ async function runBench(): Promise<void> {
       run: loop(n, () => db.transaction((tx) => tx.run(insertFact, [randomUUID()]))),
     },
     {
-      name: `fact + wake → turn begins, told of the commit, ${n}`,
+      name: `fact + wake → turn begins, notified of the commit, ${n}`,
       against: `bare commit, ${n}`,
       run: loop(n, () => wakeAndWait('start', begun, true)),
     },
     {
-      name: `fact + wake → turn begins, not told, ${n}`,
+      name: `fact + wake → turn begins, not notified, ${n}`,
       against: `bare commit, ${n}`,
       run: loop(n, () => wakeAndWait('start', begun, false)),
     },
@@ -197,15 +197,18 @@ function printGoals(results: readonly Result[], farMs: number): void {
   const of = (name: string, pick: (sample: Sample) => number) =>
     median((results.find((each) => each.name === name)?.samples ?? []).map(pick))
   const ratio = (name: string) => results.find((each) => each.name === name)?.ratio ?? Number.NaN
-  const wakeMs = of('fact + wake → turn begins, told of the commit, 1', ({ p50Ms }) => p50Ms)
+  const wakeMs = of('fact + wake → turn begins, notified of the commit, 1', ({ p50Ms }) => p50Ms)
   const bareMs = of('bare commit, 1', ({ p50Ms }) => p50Ms)
   const factMs = of('begin, fact, commit, 1', ({ p50Ms }) => p50Ms)
-  const untoldMs = of('fact + wake → turn begins, not told, 1', ({ p50Ms }) => p50Ms)
+  const unnotifiedMs = of('fact + wake → turn begins, not notified, 1', ({ p50Ms }) => p50Ms)
   const rows = [
-    ['G10 wake → turn ÷ the durable write alone, told of the commit (≤ 2)', (wakeMs / bareMs).toFixed(2)],
+    ['G10 wake → turn ÷ the durable write alone, notified of the commit (≤ 2)', (wakeMs / bareMs).toFixed(2)],
     ['    ÷ the same transaction without the wake', (wakeMs / factMs).toFixed(2)],
-    ['    the same, not told of the commit, ÷ the durable write alone', (untoldMs / bareMs).toFixed(2)],
-    ['wake → turn p50 in this process, told / not told (≤ 50 ms)', `${wakeMs.toFixed(1)} / ${untoldMs.toFixed(1)} ms`],
+    ['    the same, without notification, ÷ the durable write alone', (unnotifiedMs / bareMs).toFixed(2)],
+    [
+      'wake → turn p50 in this process, notified / not notified (≤ 50 ms)',
+      `${wakeMs.toFixed(1)} / ${unnotifiedMs.toFixed(1)} ms`,
+    ],
     ['wake → turn p50 in another process (≤ 50 ms)', `${farMs.toFixed(1)} ms`],
     [
       'G4 command as a turn ÷ bare DBOS workflow with 1 step, 16 in flight (≥ 1.3)',

@@ -3,7 +3,7 @@
  *
  *   npm run count                            this checkout
  *   npm run count -- --root ../before        another one, for example a `git worktree` of an old commit
- *   npm run count -- --list doubles          the names or files behind one figure: circles, doubles, unused, doors, small, walk, entity
+ *   npm run count -- --list doubles          the names or files behind one figure: circles, doubles, unused, entries, small, walk, entity
  *   npm run count -- --json                  for machines
  *   node scripts/count/measure-walk.ts       the files that run for one command, measured on a server of the checkout
  *
@@ -103,8 +103,8 @@ function countNames(graph: Graph): void {
   figures.push(['  used by no other production file', all.filter((each) => !inSource.has(each)).length])
   figures.push(['  and not published either', lists['unused'].length])
 
-  const doors = [...graph.files].filter(([path]) => /^src\/domains\/[^/]+\/index\.ts$/.test(path))
-  const named = doors.flatMap(([path, { passesOn, defines }]) =>
+  const entries = [...graph.files].filter(([path]) => /^src\/domains\/[^/]+\/index\.ts$/.test(path))
+  const named = entries.flatMap(([path, { passesOn, defines }]) =>
     [...passesOn.map(({ as = '' }) => as), ...defines.map(({ name }) => name)].map((name) => ({ path, name })),
   )
   const taken = new Set<string>()
@@ -113,11 +113,11 @@ function countNames(graph: Graph): void {
       const target = graph.resolve(from, specifier)
       if (target !== undefined) taken.add(`${target}#${name}`)
     }
-  lists['doors'] = named
+  lists['entries'] = named
     .filter(({ path, name }) => !taken.has(`${path}#${name}`))
     .map(({ path, name }) => `${path}#${name}`)
   figures.push(['names exported by the rooms under src/domains', named.length])
-  figures.push(['  used by no production file outside their room', lists['doors'].length])
+  figures.push(['  used by no production file outside their room', lists['entries'].length])
 
   const doubles = findDoubles(graph)
   lists['doubles'] = doubles.map(([name, files]) => `${name}: ${files.join(', ')}`)

@@ -78,7 +78,7 @@ describe('drawing', () => {
     )
   })
 
-  test('every state of every machine is an identifier that Mermaid takes as it stands', () => {
+  test('every state of every machine is an identifier that Mermaid accepts', () => {
     // Checked with Mermaid 11: letters and underscores, and no reserved word.
     const words = new Set([
       'end',

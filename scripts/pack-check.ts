@@ -78,7 +78,7 @@ function install(tarball: string): void {
   for (const [name, path] of Object.entries(manifest.bin ?? {})) {
     symlinkSync(join(installed, path), join(project, 'node_modules/.bin', name))
   }
-  console.log('installed by hand: nothing can be downloaded here')
+  console.log('installed from local copies: there is no network here')
 }
 
 function readInstalled(): Map<string, string> {
@@ -94,12 +94,15 @@ function readInstalled(): Map<string, string> {
 /** `.` → `concord`, `./kernel` → `concord/kernel`; JSON is read, not imported. */
 const modules = Object.entries(manifest.exports)
   .filter(([, target]) => typeof target !== 'string')
-  .map(([door]) => `${manifest.name}${door.slice(1)}`)
+  .map(([entry]) => `${manifest.name}${entry.slice(1)}`)
 
 function useFromTypeScript(): void {
   const lines = modules.map((name, index) => `import * as m${index} from '${name}'`)
   const all = modules.map((_, index) => `m${index}`).join(', ')
-  writeFileSync(join(project, 'consumer.ts'), `${lines.join('\n')}\nexport const doors: readonly object[] = [${all}]\n`)
+  writeFileSync(
+    join(project, 'consumer.ts'),
+    `${lines.join('\n')}\nexport const entries: readonly object[] = [${all}]\n`,
+  )
   const options = [
     '--strict',
     '--noEmit',

@@ -49,7 +49,7 @@ export function rankHotels(): readonly Definition[] {
     defineFunction({ name: 'rank_hotels', plan: (asked) => [{ effect_type: EFFECT, payload: asked }] }),
     defineCommandType({
       name: 'rank_hotels',
-      description: 'Puts offers in the order in which somebody would like them.',
+      description: 'Sorts offers by the preferences of a person.',
       payload,
       side_effects: [EFFECT],
       error_classes: ['policy_denied', 'malformed_payload', 'internal_error'],

@@ -75,7 +75,7 @@ describe('plan of a test run', () => {
     assert.deepEqual(plan().env, {})
   })
 
-  test('a limit given by hand replaces ours', () => {
+  test('an explicit limit replaces ours', () => {
     assert.ok(!plan('--test-concurrency=1').args.includes('--test-concurrency=2'))
   })
 })

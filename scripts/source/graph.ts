@@ -14,23 +14,23 @@ export type Graph = {
 /** Only files that `isIn` accepts are nodes. Names such as `#store` are resolved by the `imports` of the tree's package.json. */
 export function readGraph(texts: Texts, isIn: (path: string) => boolean): Graph {
   const files = new Map([...texts].filter(([path]) => isIn(path)).map(([path, text]) => [path, readNames(text)]))
-  const doors = doorsOf(texts.get('package.json') ?? '{}')
-  return { files, resolve: (from, specifier) => resolveIn(files, doors, from, specifier) }
+  const importMap = importMapOf(texts.get('package.json') ?? '{}')
+  return { files, resolve: (from, specifier) => resolveIn(files, importMap, from, specifier) }
 }
 
-function doorsOf(manifest: string): [pattern: string, target: string][] {
+function importMapOf(manifest: string): [pattern: string, target: string][] {
   const { imports = {} } = JSON.parse(manifest) as { imports?: Record<string, string> }
   return Object.entries(imports)
 }
 
 function resolveIn(
   files: ReadonlyMap<string, Names>,
-  doors: [string, string][],
+  importMap: [string, string][],
   from: string,
   specifier: string,
 ): string | undefined {
   if (specifier.startsWith('.')) return known(posix.join(posix.dirname(from), specifier))
-  for (const [pattern, target] of doors) {
+  for (const [pattern, target] of importMap) {
     const [head = '', tail] = pattern.split('*')
     if (tail === undefined ? specifier === pattern : specifier.startsWith(head) && specifier.endsWith(tail)) {
       const middle = specifier.slice(head.length, specifier.length - (tail?.length ?? 0))

@@ -11,7 +11,7 @@ const wanted = [...row.matchAll(/`([a-z_]+)`/g)].map(([, name = '']) => name)
 /** The room of agents will write the denial of a spawn; until then the row is not proven. */
 const hasAgents = [...tree.keys()].some((path) => path.startsWith('src/domains/agents/'))
 
-test(`${hasAgents ? '[EVT-14] ' : ''}every event of the governed path is in the list of whoever writes it`, () => {
+test(`${hasAgents ? '[EVT-14] ' : ''}every event of a command is in the list of its writer`, () => {
   assert.equal(wanted.length, 24)
   const names = new Set(Object.values(gatherEventNames(tree, allMachines)).flat())
   const missing = wanted.filter((name) => !names.has(name))

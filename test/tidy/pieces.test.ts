@@ -36,7 +36,7 @@ console.log(JSON.stringify({ names, loaded }))`
 
 describe('pieces of the package', () => {
   for (const [piece, { gives, without }] of Object.entries(pieces))
-    test(`[PRM-26] ${piece} stands alone: it loads without the others`, () => {
+    test(`[PRM-26] ${piece} loads without the others`, () => {
       assert.ok(Object.hasOwn(exports, piece.replace('concord', '.')), 'the package offers it')
       const { names, loaded } = load(piece)
       assert.ok(names.includes(gives), `${gives} is among ${names.length} names`)
@@ -48,7 +48,7 @@ describe('pieces of the package', () => {
         loaded.filter((url) => without.test(url)),
         [],
       )
-      assert.ok(readme.includes(`| \`${piece}\` |`), 'the README tells of it')
+      assert.ok(readme.includes(`| \`${piece}\` |`), 'the README describes it')
     })
 
   test('[PRM-26] the README says what Concord is not', () => {

@@ -12,9 +12,9 @@ export function checkPins(path: string, what: string, pinned: Pinned, actual: Pi
   const changed = Object.keys(actual).filter((name) => Object.hasOwn(pinned, name) && pinned[name] !== actual[name])
   return [
     ...added.map(
-      (name) => `decide: ${what} ${name} (${actual[name]}) is new and will be relied on; if so, ${acceptCommand}`,
+      (name) => `decide: ${what} ${name} (${actual[name]}) is new, and users will rely on it; if so, ${acceptCommand}`,
     ),
-    ...gone.map((name) => `decide: ${what} ${name} is gone, and whoever relies on it breaks; if so, ${acceptCommand}`),
+    ...gone.map((name) => `decide: ${what} ${name} is gone and breaks its users; if so, ${acceptCommand}`),
     ...changed.map(
       (name) => `decide: ${what} ${name} was ${pinned[name]} and is now ${actual[name]}; if so, ${acceptCommand}`,
     ),

@@ -23,13 +23,13 @@ function problemsIn(tree: Tree, path: string, seen: Set<string>): Finding[] {
   if (text === undefined) return [{ path, problem: 'does not exist' }]
   const waits = tokenize(text)
     .filter(({ kind, text: word }: Token) => kind === 'word' && /^(async|await)$/.test(word))
-    .map(({ text: word, start }) => ({ path, line: lineAt(text, start), problem: `says ${word}: a step decides` }))
+    .map(({ text: word, start }) => ({ path, line: lineAt(text, start), problem: `says ${word}: a step only decides` }))
   const loads = valuesIn(text).flatMap(({ name, from, at }) => {
     if (harmless.test(from)) return []
     if (from.startsWith('.')) return problemsIn(tree, posix.join(posix.dirname(path), from), seen)
     const behind = behindDoor(tree, from, name)
     if (behind !== undefined) return problemsIn(tree, behind, seen)
-    return [{ path, line: lineAt(text, at), problem: `loads ${name} from ${from}: a step is told what it must know` }]
+    return [{ path, line: lineAt(text, at), problem: `loads ${name} from ${from}: pass its result into the step` }]
   })
   return [...waits.slice(0, 1), ...loads]
 }

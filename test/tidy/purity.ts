@@ -17,7 +17,7 @@ const everywhere: readonly [words: string, instead: string][] = [
   ['process . env', 'take settings as arguments'],
 ]
 const kernelOnly: readonly [words: string, instead: string][] = [
-  ['fetch (', 'the kernel talks to nobody'],
+  ['fetch (', 'the kernel does no I/O'],
   ['Promise . race', 'the order of answers is chance'],
   ['process .', 'the kernel knows no process'],
   ['console .', 'the kernel returns values'],

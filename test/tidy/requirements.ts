@@ -60,7 +60,7 @@ export function checkRequirements(tree: Tree, expected: Readonly<Record<string, 
   return [
     ...findDuplicates(rows).map(({ id, places }) => ({
       path: folder,
-      problem: `${id} stands in ${places.join(' and ')}`,
+      problem: `${id} is in ${places.join(' and ')}`,
     })),
     ...wanted.filter((id) => !known.has(id)).map((id) => ({ path: folder, problem: `${id} is gone` })),
     ...[...known]

@@ -39,8 +39,7 @@ function roomOf(pathInSource: string, rooms: readonly Room[]): Room {
 }
 
 function problemsOf(specifier: string, path: string, room: Room, rooms: readonly Room[]): string[] {
-  if (specifier === computed)
-    return path in computedImports ? [] : ['imports a computed name; nobody can tell which room it enters']
+  if (specifier === computed) return path in computedImports ? [] : ['imports a computed name, so its room is unknown']
   if (specifier.startsWith('.')) return relativeProblems(specifier, path, room, rooms)
   if (specifier.startsWith('#')) return doorProblems(specifier, path, room, rooms)
   const allowed = isTest(path) ? [...room.packages, ...testPackages] : room.packages
@@ -54,7 +53,7 @@ function relativeProblems(specifier: string, path: string, room: Room, rooms: re
   // The registry reads the refusal table of every room, which imports only the kernel.
   if (path === 'src/refusals/index.ts' && /^src\/[a-z/-]+\/refusals\.ts$/.test(target)) return []
   if (!target.startsWith('src/') || roomOf(target.slice('src/'.length), rooms).name !== room.name) {
-    return [`${specifier} leaves ${title(room)}; go through a door (#…)`]
+    return [`${specifier} leaves ${title(room)}; import through an entry (#…)`]
   }
   return /\.(ts|tsx|json)$/.test(specifier) ? [] : [`${specifier} needs its file ending`]
 }
@@ -62,7 +61,7 @@ function relativeProblems(specifier: string, path: string, room: Room, rooms: re
 function doorProblems(specifier: string, path: string, room: Room, rooms: readonly Room[]): string[] {
   if (specifier.startsWith('#test/')) return isTest(path) ? [] : [`${specifier} is for tests only`]
   const target = throughDoor(specifier, rooms)
-  if (target === undefined) return [`${specifier} is no door`]
+  if (target === undefined) return [`${specifier} is not an entry`]
   if (target === room.name) return [`${specifier} leads back into ${title(room)}; use a relative path`]
   if (!room.enters.includes(target)) return [`${title(room)} may not enter ${target}`]
   return []
@@ -86,7 +85,7 @@ function isOf(pattern: string, specifier: string): boolean {
 }
 
 function title(room: Room): string {
-  return room.name === '' ? 'the front door' : room.name
+  return room.name === '' ? 'src/index.ts' : room.name
 }
 
 /** Tests and examples use the entries as well; test support and scripts are exempt. */
@@ -100,7 +99,7 @@ function checkOutside(tree: Tree): Finding[] {
       .map(({ specifier, start }) => ({
         path,
         line: lineAt(text, start),
-        problem: `${specifier} climbs into src; go through a door (#…)`,
+        problem: `${specifier} reaches into src; import through an entry (#…)`,
       })),
   )
 }
@@ -113,7 +112,7 @@ function checkTable(rooms: readonly Room[]): Finding[] {
       .filter((name) => !above.has(name))
       .map((name) => ({
         path: 'test/tidy/room-table.ts',
-        problem: `${title(room)} names ${name}, which does not stand above it`,
+        problem: `${title(room)} names ${name}, which is not above it`,
       }))
   })
 }

@@ -17,9 +17,9 @@ const eventReaders: Readonly<Record<string, string>> = {
     'finds what is old enough to move into the archive; the rows of commands decide',
   'src/domains/commands/history/history-archive.ts': 'shows history to the operator',
   'src/domains/commands/invariants/find-broken-invariants.ts':
-    'compares rows with their events, for whoever examines a house; decides nothing',
+    'compares rows with their events, for a person who examines an installation; decides nothing',
   'src/domains/commands/invariants/invariants.ts':
-    'compares rows with their events, for whoever examines a house; decides nothing',
+    'compares rows with their events, for a person who examines an installation; decides nothing',
 }
 
 export function checkEventReaders(tree: Tree): Finding[] {

@@ -46,7 +46,7 @@ const references = { 'concord.artifacts': ['location', 'checksum', 'size_bytes']
 export function checkSchemaShape(tree: Tree): Finding[] {
   const dump = tree.get(dumpPath) ?? ''
   const tables = tablesOf(dump)
-  const told = toldTables(tree.get(readmePath) ?? '')
+  const documented = documentedTables(tree.get(readmePath) ?? '')
   const inDump = [
     ...[...tables.keys()].flatMap((table) => checkColumns(table, bodyOf(dump, table))),
     ...appendOnly.flatMap((table) => checkAppendOnly(dump, table)),
@@ -60,9 +60,9 @@ export function checkSchemaShape(tree: Tree): Finding[] {
   const inReadme = [
     ...[...tables.keys()]
       // A table may be explained by a sentence in its migration.
-      .filter((table) => !told.includes(table) && !dump.includes(`\ncomment on table ${table} is `))
+      .filter((table) => !documented.includes(table) && !dump.includes(`\ncomment on table ${table} is `))
       .map((table) => `does not tell of ${table}`),
-    ...told.filter((table) => !tables.has(table)).map((table) => `tells of ${table}, which is not there`),
+    ...documented.filter((table) => !tables.has(table)).map((table) => `documents ${table}, which does not exist`),
   ].map((problem) => ({ path: readmePath, problem }))
   return [...inDump, ...inReadme]
 }
@@ -80,14 +80,14 @@ function checkColumns(table: string, body: string): string[] {
 
 function checkAppendOnly(dump: string, table: string): string[] {
   const grants = [...dump.matchAll(new RegExp(`^grant ([^;]*) on ${table.replace('.', '\\.')} to (\\w+);$`, 'gm'))]
-  if (grants.length === 0) return [`${table} is granted to nobody`]
+  if (grants.length === 0) return [`${table} has no grants`]
   return grants
     .filter(([, rights = '']) => /\b(update|delete|truncate|all)\b/.test(rights))
     .map(([, , role]) => `${table} is append-only, and ${role} may change it`)
 }
 
 /** `| \`concord\` | a, b | … |`; an empty first cell means the schema of the row above. */
-function toldTables(readme: string): string[] {
+function documentedTables(readme: string): string[] {
   let schema = ''
   return [...readme.matchAll(/^\| +(?:`(\w+)`)? +\| ([a-z_, ]+?)(?::[^|]*)? +\|$/gm)].flatMap(
     ([, named, list = '']) => {

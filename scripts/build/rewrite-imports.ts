@@ -6,24 +6,24 @@ import { posix } from 'node:path'
 import { computed, findImports } from '../source/imports.ts'
 
 /** The `imports` of package.json: name pattern → source file pattern. */
-export type Doors = Readonly<Record<string, string>>
+export type ImportMap = Readonly<Record<string, string>>
 
 /** `path` is the path of the emitted file in the output folder. */
-export function rewriteDoors(path: string, text: string, doors: Doors): string {
+export function rewriteImports(path: string, text: string, importMap: ImportMap): string {
   let rewritten = ''
   let from = 0
   for (const { specifier, start, end } of findImports(text)) {
     if (specifier === computed) continue
-    rewritten += text.slice(from, start) + (replacementOf(specifier, path, doors) ?? specifier)
+    rewritten += text.slice(from, start) + (replacementOf(specifier, path, importMap) ?? specifier)
     from = end
   }
   return rewritten + text.slice(from)
 }
 
-function replacementOf(specifier: string, path: string, doors: Doors): string | undefined {
+function replacementOf(specifier: string, path: string, importMap: ImportMap): string | undefined {
   if (specifier.startsWith('.')) return specifier.replace(/(?<!\.d)\.ts$/, '.js')
   if (!specifier.startsWith('#')) return undefined
-  const source = openDoor(specifier, doors)
+  const source = resolveImport(specifier, importMap)
   if (source === undefined || !source.startsWith('./src/'))
     throw new Error(`${path}: ${specifier} leads nowhere inside src`)
   const target = source.slice('./src/'.length).replace(/\.ts$/, '.js')
@@ -32,14 +32,14 @@ function replacementOf(specifier: string, path: string, doors: Doors): string | 
 }
 
 /** As in Node: an exact entry first, then the pattern with the longest prefix. */
-export function openDoor(specifier: string, doors: Doors): string | undefined {
-  const exact = doors[specifier]
+export function resolveImport(specifier: string, importMap: ImportMap): string | undefined {
+  const exact = importMap[specifier]
   if (exact !== undefined) return exact
-  const fits = Object.keys(doors)
+  const fits = Object.keys(importMap)
     .filter(
       (pattern) =>
         pattern.endsWith('*') && specifier.startsWith(pattern.slice(0, -1)) && specifier.length >= pattern.length,
     )
     .toSorted((a, b) => b.length - a.length)[0]
-  return fits === undefined ? undefined : doors[fits]?.replaceAll('*', specifier.slice(fits.length - 1))
+  return fits === undefined ? undefined : importMap[fits]?.replaceAll('*', specifier.slice(fits.length - 1))
 }
