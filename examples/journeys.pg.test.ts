@@ -14,6 +14,7 @@ import { openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { exampleCatalog, examplePayloads } from './catalog/index.ts'
 import { startVendor, type Vendor } from './vendor/start-vendor.ts'
+import { byPerson } from '#kernel/actor'
 
 type Event = { event_type: string; actor: string; payload: Record<string, unknown> }
 
@@ -53,15 +54,14 @@ describe('the examples on the test database', () => {
     return row ?? assert.fail('no row')
   }
   async function answerAll(commandId: string, decision: string): Promise<void> {
-    const { userId, externalId } = room.tenant.people.admin.principal
-    const who = { userId, externalId, orgRoles: ['data-owner', 'booking-approver'] }
+    const who = { ...room.tenant.people.admin.principal, orgRoles: ['data-owner', 'booking-approver'] }
     const open = await room.rows<{ approval_id: string }>(
       `select approval_id from concord.approvals where command_id = $1 and status = 'pending'`,
       [commandId],
     )
     for (const { approval_id: approvalId } of open) {
       const answer = { workspaceId: room.tenant.workspace.id, approvalId, decision, reason: 'because', traceId: TRACE }
-      accepted(await decideApproval(room.approvals, who, answer))
+      accepted(await decideApproval(room.approvals, byPerson(who, TRACE), answer))
     }
   }
   const report = () => room.submit(examplePayloads['Generate Report'], { taskName: 'Generate Report' })

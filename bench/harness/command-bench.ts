@@ -18,6 +18,7 @@ import { errorClasses } from '#kernel/error-classes'
 import type { Db } from '#store'
 import { noArtifacts } from '#test/no-artifacts'
 import { accepted, aTenant, TRACE } from '#test/tenant'
+import { byPerson } from '#kernel/actor'
 
 export type CommandBench = {
   /** Submits; resolves with the id when the command is committed, or done if its task runs inline. */
@@ -113,8 +114,7 @@ export async function openCommandBench(db: Db): Promise<CommandBench> {
     },
   })
   const by = actingFor(tenant.people.writer.principal, TRACE)
-  const approver = tenant.people.admin.principal
-  const who = { userId: approver.userId, externalId: approver.externalId, orgRoles: ['owner'] }
+  const who = { ...tenant.people.admin.principal, orgRoles: ['owner'] }
   const workspaceId = tenant.workspace.id
   let count = 0
   const nextSubject = () => `s${(count += 1)}`
@@ -152,7 +152,7 @@ export async function openCommandBench(db: Db): Promise<CommandBench> {
       return async () => {
         const resumed = begun.next(subject)
         const answer = { workspaceId, approvalId, decision: 'approved', reason: 'yes', traceId: TRACE }
-        accepted(await decideApproval(work.approvals, who, answer))
+        accepted(await decideApproval(work.approvals, byPerson(who, TRACE), answer))
         await resumed
       }
     },

@@ -18,6 +18,7 @@ import type { Principal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import { TRACE } from './company.ts'
+import { byPerson } from '#kernel/actor'
 
 type Asking = { readonly task: string; readonly payload: JsonObject; readonly key?: string }
 type Answer = { readonly decision: 'approved' | 'rejected'; readonly reason?: string }
@@ -99,7 +100,7 @@ export function openDesk({ commands, approvals, workspaceId }: DeskRooms): Desk 
         .toSorted((a, b) => (a.approver < b.approver ? -1 : 1))
     },
     answer: (who, approvalId, answer) =>
-      decideApproval(approvals, who, { workspaceId, approvalId, ...answer, traceId: TRACE }),
+      decideApproval(approvals, byPerson(who, TRACE), { workspaceId, approvalId, ...answer }),
     async path(commandId) {
       const moves = (await events(commandId)).filter(
         ({ event_type, payload }) => event_type === 'status_changed' && payload['target_type'] === 'command',

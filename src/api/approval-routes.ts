@@ -19,6 +19,7 @@ import {
   toResolvedApprovalView,
 } from '#domains/approvals'
 import { listNames, type Principal } from '#domains/identity'
+import { byPerson } from '#kernel/actor'
 import type { JsonObject } from '#kernel/json-value'
 import { accept } from '#kernel/refusal'
 import { resource, routes, shown } from './resource.ts'
@@ -103,8 +104,8 @@ export const approvalRoutes = routes({
       const { decision, reason, payload_hash: payloadHash } = body
       // The body guard accepts only JSON.
       const edits = body.edits as JsonObject | undefined
-      const input = { workspaceId, approvalId, decision, reason, payloadHash, edits, traceId }
-      return shown(decideApproval(deps.approvals, principal, input), async ({ approval, next }) =>
+      const input = { workspaceId, approvalId, decision, reason, payloadHash, edits }
+      return shown(decideApproval(deps.approvals, byPerson(principal, traceId), input), async ({ approval, next }) =>
         toResolvedApprovalView(approval, principal, await around(deps, principal, [approval]), next),
       )
     },

@@ -52,6 +52,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept } from '#kernel/refusal'
 import { type Call, resource, routes, shown } from './resource.ts'
+import { byPerson } from '#kernel/actor'
 
 type Api = { readonly memory: MemoryDeps; readonly commands: CommandDeps; readonly approvals: ApprovalDeps }
 
@@ -83,13 +84,13 @@ const decide = (verb: 'approve' | 'reject', decision: 'approved' | 'rejected', s
     answers: { 200: ['The candidate.', candidateDetailView] },
     problems: [404, 409],
     async handle(call) {
-      const { workspaceId, traceId } = call
+      const { workspaceId } = call
       const candidateId = call.params.memory_candidate_id
       // A candidate about another person is reported as not found, so that its existence stays private.
       const known = await showCandidate(call, candidateId)
       if (!known.ok) return known
-      const input = { workspaceId, candidateId, reason: call.body.reason, traceId, decision }
-      const decided = await decideCandidate(call.deps.approvals, call.principal, input)
+      const input = { workspaceId, candidateId, reason: call.body.reason, decision }
+      const decided = await decideCandidate(call.deps.approvals, byPerson(call.principal, call.traceId), input)
       return decided.ok ? showCandidate(call, candidateId) : decided
     },
   })

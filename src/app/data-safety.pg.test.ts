@@ -10,6 +10,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { type AgentWork, openAgentWork } from '#test/agents'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
+import { byPerson } from '#kernel/actor'
 
 describe('data safety', () => {
   let agent: AgentWork
@@ -93,11 +94,17 @@ describe('data safety', () => {
       reason: 'so',
       traceId: TRACE,
     }
-    accepted(await decideApproval(agent.work.approvals, { ...admin, orgRoles: ['data-owner'] }, answer))
+    accepted(
+      await decideApproval(agent.work.approvals, byPerson({ ...admin, orgRoles: ['data-owner'] }, TRACE), answer),
+    )
     await until(async () => (await agent.restOf(asked)) === 'succeeded', 'the mail')
     assert.equal(agent.mail.taken.length, 1)
     assert.match(agent.mail.taken[0] ?? '', /^To: finance@example\.com/im)
-    const twice = await decideApproval(agent.work.approvals, { ...admin, orgRoles: ['data-owner'] }, answer)
+    const twice = await decideApproval(
+      agent.work.approvals,
+      byPerson({ ...admin, orgRoles: ['data-owner'] }, TRACE),
+      answer,
+    )
     assert.equal(twice.ok, false)
     assert.equal(agent.mail.taken.length, 1)
   })

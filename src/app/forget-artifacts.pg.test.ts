@@ -26,6 +26,7 @@ import { accepted, aTenant, aWorld, type Tenant, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import { openLog } from './log.ts'
 import { type OpenedWork, openWork } from './open-work.ts'
+import { byPerson } from '#kernel/actor'
 
 describe('forgetting reaches artifacts', () => {
   let opened: TestDb
@@ -74,7 +75,7 @@ describe('forgetting reaches artifacts', () => {
   }
   const reach = (commandId: string, status: string) =>
     until(async () => (await statusOf(commandId)) === status, `${status} of ${commandId}`)
-  /** A memory of somebody, and the command that wrote it. */
+  /** A memory about a person, and the command that wrote it. */
   async function remember(preference: ProposedMemory) {
     accepted(await grantConsent(work.memory, ada, { workspaceId, ...preference }))
     const { candidate, command } = accepted(
@@ -109,10 +110,9 @@ describe('forgetting reaches artifacts', () => {
   async function approve(commandId: string): Promise<void> {
     await reach(commandId, 'waiting_for_approval')
     const [gate] = await findPending(opened.db, { workspaceId, commandId })
-    const { userId, externalId } = tenant.people.admin.principal
-    const decider = { userId, externalId, orgRoles: ['data_owner'] }
+    const decider = { ...tenant.people.admin.principal, orgRoles: ['data_owner'] }
     const answer = { approvalId: gate?.approval_id ?? '', decision: 'approved', reason: 'so', traceId: TRACE }
-    accepted(await decideApproval(work.approvals, decider, { workspaceId, ...answer }))
+    accepted(await decideApproval(work.approvals, byPerson(decider, TRACE), { workspaceId, ...answer }))
   }
   const rowOf = async ({ artifact_id }: StoredArtifact) => {
     const [row] = await opened.db.query<StoredArtifact>('select * from concord.artifacts where artifact_id = $1', [
@@ -165,7 +165,7 @@ describe('forgetting reaches artifacts', () => {
     const words = 'memory title file meta inline blob derived own published'.split(' ')
     for (const word of words) {
       assert.ok(!rows.includes(`zz${word}zz`), `zz${word}zz is still in the database`)
-      // Short texts stand in their row, in other letters.
+      // Short texts are stored in their row, encoded.
       const encoded = Buffer.from(`zz${word}zz`).toString('base64').slice(0, 12)
       assert.ok(!rows.includes(encoded), `zz${word}zz is still in the database, encoded`)
       assert.equal(await blobsWith(`zz${word}zz`), 0, `zz${word}zz is still in a file`)

@@ -8,6 +8,7 @@ import { encodeId } from '#kernel/ids'
 import { decider, nextFence, pendingOf } from '#test/commands'
 import { openOperatedRoom } from '#test/operated-room'
 import { accepted, TRACE } from '#test/tenant'
+import { byPerson } from '#kernel/actor'
 
 type Listed = { readonly items: readonly { readonly id: string; readonly why: string; readonly detail: string }[] }
 
@@ -62,7 +63,7 @@ test('an approved command whose task left the catalog is listed by stuck and cou
   await room.settle(commandId)
   const approvalId = await pendingOf(room, commandId)
   const answer = { workspaceId: room.tenant.workspace.id, approvalId, decision: 'approved', traceId: TRACE }
-  accepted(await decideApproval(room.approvals, decider(room), answer))
+  accepted(await decideApproval(room.approvals, byPerson(decider(room), TRACE), answer))
   const catalog = { ...room.catalog, tasks: new Map(), taskOfType: new Map() }
   await openDrive({ ...room.world, catalog })(commandId, nextFence())
 

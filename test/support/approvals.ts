@@ -3,7 +3,6 @@ import {
   type ApprovalOwner,
   type ApprovalRequest,
   type ApprovalDeps,
-  type Decider,
   decideApproval,
   defineApprovalType,
   openApprovalTypes,
@@ -16,6 +15,7 @@ import type { Tx } from '../../src/store/transaction.ts'
 import { aCommand, newId } from './concord-rows.ts'
 import { openTestDb, type TestDb, type TestDbOptions } from './database.ts'
 import { accepted, anOrgRole, aPerson, aTenant, aWorld, type Tenant, type TestPerson, TRACE } from './tenant.ts'
+import { byPerson, type Principal } from '#kernel/actor'
 
 export const approvalTypes = openApprovalTypes([
   defineApprovalType({
@@ -53,17 +53,22 @@ export type ApprovalRoom = {
   readonly ours: Tenant
   readonly theirs: Tenant
   /** The requester, and a person with the org role `finance`. */
-  readonly requester: Decider
-  readonly approver: Decider
+  readonly requester: Principal
+  readonly approver: Principal
   /** The calls of the owner that were committed, in order. */
   readonly told: Resolution[]
   /** Returns the same room with another owner. */
   with(owner: Partial<ApprovalOwner>): ApprovalDeps
   /** Creates another member of `finance`. */
-  member(): Decider
+  member(): Principal
   ask(more?: Partial<ApprovalRequest>): Promise<StoredApproval>
   request(more?: Partial<ApprovalRequest>): Promise<ApprovalRequest>
-  decide(approval: StoredApproval, decider: Decider, decision: string, more?: object): ReturnType<typeof decideApproval>
+  decide(
+    approval: StoredApproval,
+    decider: Principal,
+    decision: string,
+    more?: object,
+  ): ReturnType<typeof decideApproval>
   /** Moves the request this far into the past. */
   age(approval: StoredApproval, minutes: number): Promise<void>
   read(approval: Pick<StoredApproval, 'approval_id'>): Promise<StoredApproval>
@@ -93,9 +98,9 @@ export async function openApprovalRoom(options: TestDbOptions = {}): Promise<App
     },
   }
   const world: ApprovalDeps = { db, newId, types: approvalTypes, owner }
-  const requester: Decider = ours.people.writer.principal
+  const requester: Principal = ours.people.writer.principal
   let members = 0
-  const member = (): Decider => {
+  const member = (): Principal => {
     const person = people[members++ % people.length] as TestPerson
     return { ...person.principal, orgRoles: ['finance'] }
   }
@@ -143,12 +148,11 @@ export async function openApprovalRoom(options: TestDbOptions = {}): Promise<App
       return accepted(await db.transaction((tx) => requestApproval(tx, world, by, wanted))).approval
     },
     decide: (approval, decider, decision, more = {}) =>
-      decideApproval(world, decider, {
+      decideApproval(world, byPerson(decider, TRACE), {
         workspaceId: approval.workspace_id,
         approvalId: approval.approval_id,
         decision,
         reason: 'because',
-        traceId: TRACE,
         ...more,
       }),
     async age({ approval_id }, minutes) {

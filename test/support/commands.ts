@@ -176,8 +176,7 @@ export const randomKey = () => randomBytes(8).toString('hex')
 
 /** The approver, with every role that the test policies name. */
 export function decider(room: TestRoom) {
-  const { userId, externalId } = room.tenant.people.admin.principal
-  return { userId, externalId, orgRoles: ['owner', 'chief', 'operator', 'approver'] }
+  return { ...room.tenant.people.admin.principal, orgRoles: ['owner', 'chief', 'operator', 'approver'] }
 }
 
 export async function pendingOf(room: TestRoom, commandId: string): Promise<string> {

@@ -29,6 +29,7 @@ import type { Db } from '../../src/store/db.ts'
 import { nextFence } from './commands.ts'
 import { openTestDb } from './database.ts'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from './tenant.ts'
+import { byPerson } from '#kernel/actor'
 
 export type MemoryRoom = {
   readonly db: Db
@@ -116,7 +117,7 @@ export async function openMemoryRoom(deps: Partial<MemoryOptions> = {}): Promise
   const approvals = { db, newId: clock.newId, types: world.approvalTypes, owner: openApprovalOwner(world) }
   const workspaceId = tenant.workspace.id
   const writer = tenant.people.writer.principal
-  const { userId, externalId } = tenant.people.admin.principal
+  const admin = tenant.people.admin.principal
   const room: MemoryRoom = {
     db,
     clock,
@@ -147,15 +148,14 @@ export async function openMemoryRoom(deps: Partial<MemoryOptions> = {}): Promise
       return row?.status ?? 'absent'
     },
     async answer({ candidate, command }, decision) {
-      const decider = { userId, externalId, orgRoles: ['data_owner'] }
+      const decider = { ...admin, orgRoles: ['data_owner'] }
       const { memory_candidate_id: candidateId } = candidate
       accepted(
-        await decideCandidate(approvals, decider, {
+        await decideCandidate(approvals, byPerson(decider, TRACE), {
           workspaceId,
           candidateId,
           decision,
           reason: 'test',
-          traceId: TRACE,
         }),
       )
       const status = await room.settle(command.command_id)

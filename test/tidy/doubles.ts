@@ -7,7 +7,7 @@ import type { Tree } from './tree.ts'
 /** Names with several meanings; the list only shrinks. */
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
-  Lineage showText
+
   `
     .trim()
     .split(/\s+/),

@@ -15,7 +15,7 @@ import {
 } from './stored-approval.ts'
 import { type Asked, roleSlug } from './approver.ts'
 
-/** `given`: the request names the approver. `requester`: whoever asked. A role: its members. A function: what it says. */
+/** `given`: the request names the approver. `requester`: the requester. A role: its members. A function: its result. */
 type ApproverRule = 'given' | 'requester' | { readonly role: string } | ((request: ApprovalRequest) => Asked)
 
 export type ApprovalType = {
@@ -23,10 +23,10 @@ export type ApprovalType = {
   readonly version: string
   readonly about: 'command' | 'effect'
   readonly riskLevel: RiskLevel
-  /** Arguments that must be there, or the approval is not created. */
+  /** Arguments that a request must have. */
   readonly requiredFields: readonly string[]
   readonly approver: ApproverRule
-  /** So many distinct persons must approve. */
+  /** The number of distinct persons who must approve. */
   readonly quorum: number
   /** Whether the requester may decide. */
   readonly selfDecision: boolean
@@ -34,13 +34,13 @@ export type ApprovalType = {
   readonly expirationMinutes: number | null
   readonly decisionValues: readonly DecisionValue[]
   readonly meanings: Readonly<Partial<Record<DecisionValue, string>>>
-  /** What the audit demands: these answers need a reason. */
+  /** The decisions that need a reason. */
   readonly reasonRequired: readonly DecisionValue[]
   readonly editsAllowed: boolean
   readonly resume: Resume
   readonly remindersAfterMinutes: readonly number[]
   readonly escalation: { readonly afterMinutes: number; readonly role: string } | null
-  /** How a form for it looks: a template's name, a JSON Schema, or both. */
+  /** The form for a decision: the name of a template, a JSON Schema, or both. */
   readonly ui: JsonObject
 }
 
@@ -61,22 +61,22 @@ export const effectResume: Resume = {
 }
 
 const NAME = /^[a-z][a-z0-9_]{0,63}$/
-/** More persons than this have never agreed on anything in time. */
+/** A larger quorum would hardly be reached in time. */
 const QUORUM_MAX = 20
 /** A year. */
 export const MINUTES_MAX = 525_600
 
 const isMinutes = (value: number) => Number.isInteger(value) && value >= 1 && value <= MINUTES_MAX
 
-/** Fills in the usual and throws on a contract that could never be kept: it is code, so the process must not start with it. */
+/** Fills in the defaults and throws on an impossible contract: it is code, so the process must not start with it. */
 export function defineApprovalType(input: ApprovalTypeInput): ApprovalType {
   const type = fillIn(input)
   const why = faultOf(type)
-  if (why !== undefined) throw new KernelFault('approvals.type.invalid', `the approval type ${type.name} ${why}`)
+  if (why !== undefined) throw new KernelFault('approvals.type.invalid', `The approval type ${type.name} ${why}.`)
   return Object.freeze(type)
 }
 
-/** What `defineApprovalType` would throw at, for whoever collects all mistakes before anything starts. */
+/** The fault that `defineApprovalType` would throw, for a check that reports all faults at once. */
 export function findApprovalTypeFault(input: ApprovalTypeInput): string | undefined {
   return faultOf(fillIn(input))
 }
@@ -110,25 +110,25 @@ function faultOf(type: ApprovalType): string | undefined {
     return `needs a quorum of 1 to ${QUORUM_MAX}`
   if (expires !== null && !isMinutes(expires)) return `expires after 1 to ${MINUTES_MAX} minutes, or never`
   if (!type.decisionValues.every(isDecisionValue)) return 'has an unknown decision value'
-  // A question that can only be answered with yes is none.
+  // An approval that can only be approved would be meaningless.
   if (!type.decisionValues.includes('approved') || !type.decisionValues.includes('rejected'))
     return 'must allow approved and rejected'
   if (!type.reasonRequired.every((value) => type.decisionValues.includes(value) || value === 'request_changes')) {
-    return 'demands a reason for an answer that it does not allow'
+    return 'requires a reason for a decision that it does not allow'
   }
   if (!Object.values(type.resume).every((step) => resumeSteps.includes(step))) return 'has an unknown resume step'
-  if (type.about === 'effect' && type.editsAllowed) return 'asks what happened, which nobody can edit'
+  if (type.about === 'effect' && type.editsAllowed) return 'is about an effect, which cannot be edited'
   const times = [...reminders, ...(escalation ? [escalation.afterMinutes] : [])]
   if (!times.every((minutes) => isMinutes(minutes) && (expires === null || minutes < expires))) {
     return 'reminds or escalates after it has expired'
   }
   if (reminders.some((minutes, index) => index > 0 && minutes <= (reminders[index - 1] ?? 0)))
     return 'has reminders out of order'
-  if (escalation && roleSlug(escalation.role) === undefined) return 'escalates to something that is no role'
+  if (escalation && roleSlug(escalation.role) === undefined) return 'escalates to an invalid role'
   return undefined
 }
 
-/** What is copied to the row. */
+/** The part of the type that is copied to the row. */
 export function contractOf(type: ApprovalType): AskedContract {
   return {
     type_version: type.version,
@@ -152,10 +152,10 @@ export type ApprovalTypes = {
   find(name: string): Decision<ApprovalType>
 }
 
-/** An own type may take the place of a built-in one of the same name, never of another own one. */
+/** A type of the installation may replace a built-in type of the same name; two own types must not share a name. */
 export function openApprovalTypes(own: readonly ApprovalType[] = []): ApprovalTypes {
   const twice = own.find((type, index) => own.findIndex(({ name }) => name === type.name) !== index)
-  if (twice) throw new KernelFault('approvals.type.duplicate', `there are two approval types ${twice.name}`)
+  if (twice) throw new KernelFault('approvals.type.duplicate', `There are two approval types ${twice.name}.`)
   const types = new Map([...builtInApprovalTypes, ...own].map((type) => [type.name, type]))
   const names = [...types.keys()].toSorted()
   return {
@@ -163,7 +163,7 @@ export function openApprovalTypes(own: readonly ApprovalType[] = []): ApprovalTy
     find(name) {
       const type = types.get(name)
       if (type) return accept(type)
-      return refuse('approvals.type.unknown', `there is no approval type ${quote(name)}`, {
+      return refuse('approvals.type.unknown', `There is no approval type ${quote(name)}.`, {
         path: 'approval_type',
         facts: { known: names },
         ...didYouMean(name, names),
@@ -175,7 +175,7 @@ export function openApprovalTypes(own: readonly ApprovalType[] = []): ApprovalTy
 const HOUR = 60
 const DAY = 24 * HOUR
 
-/** May this command run? For every command type that names no type of its own. */
+/** Whether a command may run. The default for every command type. */
 const commandApproval = defineApprovalType({
   name: 'command_approval',
   version: '1',
@@ -191,8 +191,8 @@ const commandApproval = defineApprovalType({
 })
 
 /**
- * The provider did not answer and cannot be asked: did it happen? Never expires, because no time makes an unknown effect
- * known, and doing it again on a guess is the one wrong answer.
+ * Whether an effect happened, when the provider did not answer and cannot be queried. Never expires: an unknown effect stays
+ * unknown, and it must not be repeated on a guess.
  */
 const reconcileEffect = defineApprovalType({
   name: 'reconcile_effect',
@@ -205,7 +205,7 @@ const reconcileEffect = defineApprovalType({
   meanings: { approved: 'It happened.', rejected: 'It did not happen.' },
 })
 
-/** A person goes against a rule. Loud: always with a reason, always by somebody else. */
+/** An exception to a rule: always with a reason, always by somebody else. */
 const override = defineApprovalType({
   name: 'override',
   version: '1',
@@ -214,10 +214,10 @@ const override = defineApprovalType({
   decisionValues: ['approved', 'rejected'],
   reasonRequired: ['approved', 'rejected'],
   remindersAfterMinutes: [HOUR],
-  meanings: { approved: 'Go against the rule, for this reason.', rejected: 'The rule stands.' },
+  meanings: { approved: 'Make an exception to the rule, for this reason.', rejected: 'Keep the rule.' },
 })
 
-/** A policy wants somebody higher up to judge. */
+/** A policy requires the decision of a higher role. */
 const escalation = defineApprovalType({
   name: 'escalation',
   version: '1',

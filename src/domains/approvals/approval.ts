@@ -1,4 +1,4 @@
-/** An approval: its table, the statements that lock, vote and close it. */
+/** An approval: its table, and the statements that lock, vote and close it. */
 import type { Actor, ConcordActor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
@@ -8,7 +8,7 @@ import type { Vote } from './decide-vote.ts'
 import { approvalLog } from './events.ts'
 import { stateOfDecision, type StoredApproval } from './stored-approval.ts'
 
-/** For the event of an act of this room, which knows as what somebody acts. */
+/** The same actor under the kind that the machine of approvals knows. */
 export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind: Kind): Actor<Kind> {
   return { id, kind, traceId }
 }
@@ -16,11 +16,9 @@ export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind:
 const isFinal = `($4::text <> 'approved' or cardinality(t.approved_by) + 1 >= t.approvals_required)`
 
 /**
- * One person's answer, decided by one statement: in time, still open, for the content that was shown, not by the requester
- * unless allowed, and each person once. Of any number of voters at once each sees the votes before its own, so exactly one
- * of them completes the quorum.
- *
- * $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about.
+ * One statement decides about one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
+ * and each person once. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
+ * quorum.  $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about.
  */
 const castVote = statement<StoredApproval>(
   'approvals.cast_vote',
@@ -38,14 +36,13 @@ const castVote = statement<StoredApproval>(
    returning t.*`,
 )
 
-/** The one clock that decides about deadlines: every process may have another, the database has one. */
+/** The clock of the database decides about deadlines, since the clocks of processes differ. */
 const databaseTime = statement<{ readonly at: Date }>('approvals.database_time', 'select statement_timestamp() as at')
 
 /**
- * Locks every approval that still counts about one subject (a command, or one effect of it), always in the same order: two
- * answers to two approvals of one command see each other, and the last of them knows that it is the last.
- *
- * $1 workspace, $2 command, $3 effect or null.
+ * Locks every approval of one subject (a command, or one effect of it) that is not superseded, always in the same order. Two
+ * answers to two approvals of one command therefore see each other, and the last one knows that it is the last.  $1 workspace, $2
+ * command, $3 effect or null.
  */
 const lockQuestionsSql = statement<StoredApproval & { readonly asked_at: Date }>(
   'approvals.lock_questions',
@@ -57,7 +54,7 @@ const lockQuestionsSql = statement<StoredApproval & { readonly asked_at: Date }>
       for no key update`,
 )
 
-/** `transition` is for the two ways an approval ends without an answer; an answer is a vote, with a statement of its own. */
+/** `transition` is for the two ways in which an approval ends without an answer; a vote has a statement of its own. */
 export const approvalTable = defineTable<StoredApproval>()({
   name: 'concord.approvals',
   noun: 'approval',
@@ -69,11 +66,11 @@ export const approvalTable = defineTable<StoredApproval>()({
   settable: { decision_reason: 'text' },
   log: approvalLog,
   links: ['workspace_id', 'command_id'],
-  // Never its arguments: those stand on the row, behind its wall.
+  // Without the arguments: only the row holds them.
   about: ({ approval_id, approval_type, payload_hash }) => ({ approval_id, approval_type, payload_hash }),
 })
 
-/** For a turn, which knows nothing but the id. */
+/** For a turn, which knows only the id. */
 export async function findApprovalOfTurn(sql: Sql, approvalId: string): Promise<StoredApproval | undefined> {
   const [row] = await sql.query<StoredApproval>('select * from concord.approvals where approval_id = $1', [approvalId])
   return row
@@ -81,20 +78,20 @@ export async function findApprovalOfTurn(sql: Sql, approvalId: string): Promise<
 
 export async function findDatabaseTime(sql: Sql): Promise<Date> {
   const [row] = await sql.run(databaseTime)
-  if (!row) throw new KernelFault('store.row.missing', 'the database did not say what time it is')
+  if (!row) throw new KernelFault('store.row.missing', 'The database returned no time.')
   return row.at
 }
 
 type Subject = Pick<StoredApproval, 'workspace_id' | 'command_id' | 'domain_effect_id'>
 export type Locked = { readonly at: Date; readonly approvals: readonly StoredApproval[] }
 
-/** All approvals that still count about this subject, locked until the transaction ends. */
+/** Locks them until the transaction ends. */
 export async function lockQuestions(tx: Tx, subject: Subject): Promise<Locked> {
   const rows = await tx.run(lockQuestionsSql, [subject.workspace_id, subject.command_id, subject.domain_effect_id])
   return { at: rows[0]?.asked_at ?? (await findDatabaseTime(tx)), approvals: rows }
 }
 
-/** Nothing comes back when the approval is closed, late, changed, or when this person has voted before. */
+/** Returns undefined when the approval is closed, late or changed, or when this person has already voted. */
 export async function saveVote(tx: Tx, approval: StoredApproval, vote: Vote): Promise<StoredApproval | undefined> {
   const { approval_id, workspace_id, payload_hash } = approval
   const [row] = await tx.run(castVote, [
@@ -108,25 +105,11 @@ export async function saveVote(tx: Tx, approval: StoredApproval, vote: Vote): Pr
   return row
 }
 
-type Closer = Actor<'user' | 'operator' | 'system'>
-type Ending = { readonly at: Date; readonly newId: NewId; readonly why: string }
-
-/** Only if its time is over by the database's clock. */
-export function saveExpired(
-  tx: Tx,
-  actor: Closer,
-  approval: StoredApproval,
-  { at, newId, why }: Ending,
-): Promise<TransitionResult<StoredApproval>> {
-  const payload = { reason: why, expired_at: approval.expires_at?.toISOString() ?? null }
-  return approvalTable.transition(tx, approval, 'expired', actor, { at, newId, guards: ['overdue'], payload })
-}
-
 export function saveCancelled(
   tx: Tx,
-  actor: Closer,
+  actor: Actor<'user' | 'operator' | 'system'>,
   approval: StoredApproval,
-  { at, newId, why }: Ending,
+  { at, newId, why }: { readonly at: Date; readonly newId: NewId; readonly why: string },
 ): Promise<TransitionResult<StoredApproval>> {
   const set = { decision_reason: why }
   return approvalTable.transition(tx, approval, 'cancelled', actor, { at, newId, set, payload: { reason: why } })
@@ -135,14 +118,17 @@ export function saveCancelled(
 type CancelApprovals = {
   readonly workspaceId: string
   readonly commandId: string
-  /** In a word: `command_cancelled`, `payload_changed`. */
+  /** One word: `command_cancelled`, `payload_changed`. */
   readonly why: string
   readonly actorKind?: 'user' | 'operator' | 'system'
-  /** Closes the question about this effect instead of the gates: what became of an effect is still open when its command is cancelled. */
+  /**
+   * Closes the approval about this effect instead of those about the command: a cancelled command leaves the outcome of an effect
+   * open.
+   */
   readonly domainEffectId?: string
 }
 
-/** Gives the ones it closed; none if all were answered before. */
+/** Returns the closed approvals; none if all were already answered. */
 export async function cancelApprovals(
   tx: Tx,
   newId: NewId,

@@ -4,10 +4,11 @@ import { aContent, type ApprovalRoom, openApprovalRoom } from '#test/approvals'
 import { accepted, TRACE } from '#test/tenant'
 import { accept, refuse } from '#kernel/refusal'
 import { approvalHash, type ApprovalRequest, type StoredApproval } from './stored-approval.ts'
-import type { Decider } from './approver.ts'
+import type { Principal } from '#domains/identity'
 import { decideApproval } from './decide-approval.ts'
 import { checkApproved } from './list-approvals.ts'
 import type { ApprovalOwner, ApprovalDeps } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 describe('approving with edits', () => {
   let room: ApprovalRoom
@@ -34,13 +35,12 @@ describe('approving with edits', () => {
     })
   }
 
-  const edit = (approval: StoredApproval, decider: Decider, amount: unknown, more = {}, by = world) =>
-    decideApproval(by, decider, {
+  const edit = (approval: StoredApproval, decider: Principal, amount: unknown, more = {}, by = world) =>
+    decideApproval(by, byPerson(decider, TRACE), {
       workspaceId: approval.workspace_id,
       approvalId: approval.approval_id,
       decision: 'approved',
       edits: { amount: amount as string },
-      traceId: TRACE,
       ...more,
     })
   const payloadOf = async ({ command_id }: StoredApproval) => {
@@ -124,12 +124,11 @@ describe('approving with edits', () => {
           return refuse('api.field.value', 'there is no such field', { path: name })
         },
       })
-      const answer = await decideApproval(nosy, room.approver, {
+      const answer = await decideApproval(nosy, byPerson(room.approver, TRACE), {
         workspaceId: approval.workspace_id,
         approvalId: approval.approval_id,
         decision: 'approved',
         edits: JSON.parse(`{"${name}": "x"}`) as Record<string, string>,
-        traceId: TRACE,
       })
       assert.equal(answer.ok ? 'ok' : answer.code, 'api.field.value')
       assert.deepEqual(seen, [{ ...aContent().arguments, [name]: 'x' }])

@@ -1,23 +1,23 @@
-/** Who is asked and who may answer: persons as `user:<uuid>`, org roles as `role:<slug>`. Agents are neither. */
+/** References to approvers: persons as `user:<uuid>`, org roles as `role:<slug>`. An agent is never an approver. */
 import type { Names, Principal } from '#domains/identity'
 import { encodeId, isUuid } from '#kernel/ids'
 import type { StoredApproval } from './stored-approval.ts'
 
-/** Who is asked: one in the first place, and whoever else may answer. */
+/** The first approver, and further persons and roles that may answer. */
 export type Asked = {
   readonly approver: string
   readonly approvers?: readonly string[]
   readonly roles?: readonly string[]
 }
 
-/** The part of a principal that a decision needs. Credentials that stand for an agent say so. */
-export type Decider = Pick<Principal, 'userId' | 'externalId' | 'orgRoles'> & { readonly actorType?: string }
+/** The part of a principal that decides which approvals are theirs. */
+export type Person = Pick<Principal, 'userId' | 'externalId' | 'orgRoles'>
 
 const ROLE = /^[a-z0-9][a-z0-9_-]{0,62}$/
 const USER_PREFIX = 'user:'
 const ROLE_PREFIX = 'role:'
 
-/** Rules write `data_owner`, the org's role is called `data-owner`: one name, since a role's slug has no underscore. */
+/** Rules write `data_owner` for the org role `data-owner`: the slug of a role has no underscore. */
 export function roleSlug(name: string): string | undefined {
   return ROLE.test(name) ? name.replaceAll('_', '-') : undefined
 }
@@ -27,7 +27,7 @@ export function roleRef(name: string): string | undefined {
   return slug === undefined ? undefined : `${ROLE_PREFIX}${slug}`
 }
 
-/** A bare UUID is a person, a bare name a role; anything else is nobody. */
+/** A bare UUID is a person, a bare name is a role; anything else is undefined. */
 export function approverRef(text: string): string | undefined {
   const id = text.startsWith(USER_PREFIX) ? text.slice(USER_PREFIX.length) : text
   if (isUuid(id)) return `${USER_PREFIX}${id}`
@@ -38,45 +38,45 @@ export function isPersonRef(ref: string): boolean {
   return ref.startsWith(USER_PREFIX)
 }
 
-export function personOf(decider: Pick<Decider, 'userId'>): string {
-  return `${USER_PREFIX}${decider.userId}`
+export function personOf(person: Pick<Person, 'userId'>): string {
+  return `${USER_PREFIX}${person.userId}`
 }
 
-export function rolesOf(decider: Pick<Decider, 'orgRoles'>): readonly string[] {
-  return decider.orgRoles.map((slug) => roleSlug(slug) ?? slug)
+export function rolesOf(person: Pick<Person, 'orgRoles'>): readonly string[] {
+  return person.orgRoles.map((slug) => roleSlug(slug) ?? slug)
 }
 
-/** Everything under which a person can have been asked. */
-export function refsOf(decider: Pick<Decider, 'userId' | 'orgRoles'>): readonly string[] {
-  return [personOf(decider), ...rolesOf(decider).map((slug) => `${ROLE_PREFIX}${slug}`)]
+/** All references that name the person. */
+export function refsOf(person: Pick<Person, 'userId' | 'orgRoles'>): readonly string[] {
+  return [personOf(person), ...rolesOf(person).map((slug) => `${ROLE_PREFIX}${slug}`)]
 }
 
-/** A platform role opens nothing here: an administrator who was not asked may not answer. */
+/** A platform role does not count here: an administrator who is not an approver may not answer. */
 export function isAsked(
   approval: Pick<StoredApproval, 'approver' | 'approver_roles' | 'request_payload'>,
-  decider: Decider,
+  person: Person,
 ): boolean {
-  const refs = refsOf(decider)
+  const refs = refsOf(person)
   const asked = [approval.approver, ...(approval.request_payload.approvers ?? [])].map(approverRef)
   return [...asked, ...approval.approver_roles.map(roleRef)].some((ref) => ref !== undefined && refs.includes(ref))
 }
 
-export function isAgent(decider: Pick<Decider, 'externalId' | 'actorType'>): boolean {
-  return (decider.actorType ?? 'human') !== 'human' || decider.externalId.startsWith('agent:')
+export function isAgent({ externalId }: Pick<Person, 'externalId'>): boolean {
+  return externalId.startsWith('agent:')
 }
 
-/** As the wire shows it: a person's id with its prefix, anything else as it stands. */
+/** The form of the API: the id of a person with its prefix, anything else unchanged. */
 export function showActor(text: string): string {
   const id = text.startsWith(USER_PREFIX) ? text.slice(USER_PREFIX.length) : ''
   return isUuid(id) ? encodeId('user', id) : text
 }
 
-/** The name that people know a person by; null where there is none, as for roles and for Concord itself. */
+/** The name of a person; null for roles and for Concord itself. */
 export function nameOfActor(text: string, names: Names): string | null {
   return (text.startsWith(USER_PREFIX) ? names.get(text.slice(USER_PREFIX.length)) : undefined) ?? null
 }
 
-/** The ids of the persons among these, to look their names up. */
+/** The user ids among these references. */
 export function personIdsOf(actors: readonly (string | null)[]): readonly string[] {
   return actors.flatMap((text) => (text?.startsWith(USER_PREFIX) ? [text.slice(USER_PREFIX.length)] : []))
 }

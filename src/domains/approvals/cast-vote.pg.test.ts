@@ -5,7 +5,7 @@ import { type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
 import { statesOf } from '#kernel/machine'
 import { type ApprovalState, approvalMachine } from '#kernel/machines/approval'
 import fc from 'fast-check'
-import { actorAs, approvalTable, saveExpired, saveVote } from './approval.ts'
+import { actorAs, approvalTable, saveVote } from './approval.ts'
 import { type DecisionValue, decisionValues, stateOfDecision, type StoredApproval } from './stored-approval.ts'
 import { applyVote } from './decide-vote.ts'
 
@@ -60,8 +60,9 @@ describe('one vote, one statement', () => {
 
   test('what is not overdue does not expire, by the clock of the database', async () => {
     const approval = await room.ask({ expiresInMinutes: 5 })
-    const ending = { at: new Date('2100-01-01'), newId: room.world.newId, why: 'no_answer_in_time' }
-    const expire = () => room.world.db.transaction((tx) => saveExpired(tx, actorAs(by, 'system'), approval, ending))
+    const late = { at: new Date('2100-01-01'), newId: room.world.newId, guards: ['overdue'] }
+    const expire = () =>
+      room.world.db.transaction((tx) => approvalTable.transition(tx, approval, 'expired', actorAs(by, 'system'), late))
     assert.equal((await expire()).ok, false)
     await room.age(approval, 5)
     assert.equal((await expire()).ok, true)

@@ -1,9 +1,9 @@
-/** Whether enough persons can decide about an open approval today, and if not, why and what to do. */
+/** Checks whether enough persons can decide about an open approval now, and explains why not. */
 import { type ActivePerson, listActive } from '#domains/identity'
 import { bySystem } from '#kernel/actor'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Sql } from '#store'
-import { actorAs, approvalTable, findDatabaseTime } from './approval.ts'
+import { approvalTable, findDatabaseTime } from './approval.ts'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { resolveApprovers } from './request-approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
@@ -11,7 +11,7 @@ import { requestContract } from './decide-vote.ts'
 import { type ApprovalTypes, contractOf } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
-/** Stable: programs read them. */
+/** Stable, since programs read them. */
 export const blockCodes = [
   'approver_is_requester',
   'approver_gone',
@@ -20,7 +20,7 @@ export const blockCodes = [
 ] as const
 type BlockCode = (typeof blockCodes)[number]
 
-/** Nobody, or too few, can decide as things are. It is worked out whenever it is asked for, so it goes with its cause. */
+/** Nobody, or too few people, can decide now. It is computed on every read, so it disappears with its cause. */
 export type Blocked = {
   readonly code: BlockCode
   readonly reason: string
@@ -30,7 +30,7 @@ export type Blocked = {
   readonly required: number
 }
 
-/** The part of an approval that says who may decide; a question that is not asked yet has it too. */
+/** The part of an approval that decides who may answer; a request that is not stored yet also has it. */
 type Asking = Pick<
   StoredApproval,
   | 'approver'
@@ -43,7 +43,7 @@ type Asking = Pick<
   | 'self_decision_allowed'
 >
 
-/** `persons` are those of the workspace who may act there today; undefined: it can be decided. */
+/** `persons` are those who may act in the workspace now. Returns undefined when enough of them can decide. */
 export function checkDeciders(approval: Asking, persons: readonly ActivePerson[]): Blocked | undefined {
   const asked = persons.filter((person) => isAsked(approval, person))
   const able = asked.filter(
@@ -98,7 +98,7 @@ function hintOf(approval: Asking, code: BlockCode): string {
   return `${ways.filter((way) => way !== undefined).join('; ')}.`
 }
 
-/** The persons and the roles that an approval names, as `user:<uuid>` and as slugs. */
+/** The named persons, as `user:<uuid>`. */
 function namedPersons({ approver, request_payload }: Asking): readonly string[] {
   const refs = [approver, ...(request_payload.approvers ?? [])].map(approverRef)
   return [...new Set(refs.filter((ref) => ref !== undefined && isPersonRef(ref)))] as readonly string[]
@@ -110,7 +110,7 @@ function namedRoles({ approver, approver_roles }: Asking): readonly string[] {
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.slice('role:'.length)])))]
 }
 
-/** By approval id. One look-up for all of them: they are of one workspace. */
+/** By approval id. One query for all of them, since they belong to one workspace. */
 export type BlockedApprovals = ReadonlyMap<string, Blocked>
 
 export async function findBlocked(sql: Sql, approvals: readonly StoredApproval[]): Promise<BlockedApprovals> {
@@ -126,7 +126,7 @@ export async function findBlocked(sql: Sql, approvals: readonly StoredApproval[]
   )
 }
 
-/** The same about a question that is not asked yet; null: it could be decided. */
+/** The same check for a request that is not stored yet; null when it could be decided. */
 export async function findRequestBlocked(
   sql: Sql,
   types: ApprovalTypes,
@@ -158,7 +158,7 @@ function listAsked(sql: Sql, workspaceId: string, asked: readonly Asking[]) {
   })
 }
 
-/** Undefined: enough persons can decide. */
+/** Records the block once for each cause. Returns undefined when enough persons can decide. */
 export async function noteBlocked(
   { db }: Pick<ApprovalDeps, 'db'>,
   approval: StoredApproval,
@@ -169,19 +169,9 @@ export async function noteBlocked(
   const none = { userIds: [], orgRoles: [] }
   const active = await listActive(db, { workspaceId: approval.workspace_id, ...none, admins: true })
   const admins = active.map(({ userId }) => `user:${userId}`)
-  await record(db, approval, blocked, admins, traceId)
-  return { blocked, admins }
-}
-
-async function record(
-  db: ApprovalDeps['db'],
-  approval: StoredApproval,
-  { code, reason, possible, required }: Blocked,
-  admins: readonly string[],
-  traceId: string,
-): Promise<void> {
+  const { code, reason, possible, required } = blocked
   const at = await findDatabaseTime(db)
   const payload = { code, reason, possible, required, admins }
-  const fact = { type: 'approval_blocked', at, payload, round: code } as const
-  await approvalTable.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
+  await approvalTable.append(db, approval, bySystem(traceId), { type: 'approval_blocked', at, payload, round: code })
+  return { blocked, admins }
 }

@@ -1,4 +1,4 @@
-/** The shapes that cross the edge of this room: what a person sees of an approval, and what it answers. */
+/** The API shapes of this room: the view of an approval, and the body of a decision. */
 import { z } from 'zod'
 import { idView, orNull, textView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
@@ -7,7 +7,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { statesOf } from '#kernel/machine'
 import { approvalMachine } from '#kernel/machines/approval'
 import type { Names } from '#domains/identity'
-import { type Decider, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
+import { type Person, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
 import { requestContract, type NextStep } from './decide-vote.ts'
 import { blockCodes, type BlockedApprovals } from './check-deciders.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
@@ -77,7 +77,7 @@ export const approvalDetailView = approvalView
 
 export const resolveApprovalBody = z
   .strictObject({
-    // Any text: the answer to a wrong one lists what this approval takes.
+    // Any text: the refusal of a wrong one lists the allowed decisions.
     decision: z.string().meta({ example: 'approved', description: 'One of `decision_values` of the approval.' }),
     reason: z.string().optional().meta({ example: 'Within the budget.', maxLength: 2_000 }),
     payload_hash: z
@@ -109,17 +109,17 @@ export type ApprovalView = z.infer<typeof approvalView>
 export type ApprovalDetailView = z.infer<typeof approvalDetailView>
 export type ResolvedApprovalView = z.infer<typeof resolvedApprovalView>
 
-/** Everybody whom the views of these name, to look their names up once. */
+/** The ids of all persons in the views of these approvals, to look up their names once. */
 export function personsNamed(approvals: readonly StoredApproval[]): readonly string[] {
   return personIdsOf(
     approvals.flatMap((each) => [each.requested_by, each.approver, each.decided_by, ...each.approved_by]),
   )
 }
 
-/** What a view says beside the row, looked up once for a whole answer. */
+/** The facts of a view that are not on the row, looked up once for a whole answer. */
 type Around = { readonly names: Names; readonly blocked: BlockedApprovals }
 
-export function toApprovalView(approval: StoredApproval, viewer: Decider, { names, blocked }: Around): ApprovalView {
+export function toApprovalView(approval: StoredApproval, viewer: Person, { names, blocked }: Around): ApprovalView {
   const named = (actor: string) => nameOfActor(actor, names)
   const contract = requestContract(approval)
   const person = personOf(viewer)
@@ -157,7 +157,7 @@ export function toApprovalView(approval: StoredApproval, viewer: Decider, { name
   }
 }
 
-export function toApprovalDetailView(approval: StoredApproval, viewer: Decider, around: Around): ApprovalDetailView {
+export function toApprovalDetailView(approval: StoredApproval, viewer: Person, around: Around): ApprovalDetailView {
   const args: JsonObject = approval.request_payload.arguments ?? {}
   return {
     ...toApprovalView(approval, viewer, around),
@@ -168,7 +168,7 @@ export function toApprovalDetailView(approval: StoredApproval, viewer: Decider, 
 
 export function toResolvedApprovalView(
   approval: StoredApproval,
-  viewer: Decider,
+  viewer: Person,
   around: Around,
   next: NextStep,
 ): ResolvedApprovalView {

@@ -1,5 +1,5 @@
-/** A person decides: once, in time, about exactly what was shown; the command's own move commits with it. */
-import type { Actor } from '#kernel/actor'
+/** The decision of a person: once, in time, about exactly the content that was shown. The move of the command commits with it. */
+import type { Actor, PersonActor } from '#kernel/actor'
 import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
@@ -17,7 +17,6 @@ import {
 } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { supersedeApprovals } from './request-approval.ts'
-import { type Decider, personOf } from './approver.ts'
 import {
   applyVote,
   requestContract,
@@ -38,12 +37,11 @@ type DecideApproval = {
   readonly payloadHash?: string | undefined
   /** Arguments to replace, by name, with an approval. */
   readonly edits?: JsonObject | undefined
-  readonly traceId: string
 }
 
 export async function decideApproval(
   deps: ApprovalDeps,
-  decider: Decider,
+  actor: PersonActor,
   input: DecideApproval,
 ): Promise<Decision<Decided>> {
   const known = await approvalTable.find(deps.db, input.workspaceId, input.approvalId)
@@ -52,34 +50,28 @@ export async function decideApproval(
   const decided = await deps.db.transactionFrom(look, async (tx, locked): Promise<Decision<Decided>> => {
     const approval =
       locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
-    const vote = decideVote(approval, decider, input, locked.at)
+    const vote = decideVote(approval, actor.principal, input, locked.at)
     if (!vote.ok) return vote
     const payloadHash = approval.domain_effect_id === null ? locked.command?.payloadHash : undefined
     if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
-    const ballot = {
-      approval,
-      vote: vote.value,
-      locked,
-      decider,
-      by: { id: personOf(decider), kind: 'user', traceId: input.traceId } as const,
-    }
-    if (input.edits !== undefined) return approveWithEdits(tx, deps, ballot, input.edits)
-    const cast = await recordVote(tx, deps, ballot)
+    const pending = { approval, vote: vote.value, locked }
+    if (input.edits !== undefined) return approveWithEdits(tx, deps, actor, pending, input.edits)
+    const recorded = await recordVote(tx, deps, actor, pending)
     await failpoint('approvals.decision_written')
-    return cast
+    return recorded
   })
   await failpoint('approvals.decision_committed')
   return decided
 }
 
-/** One that was replaced is not among those that still count. */
+/** An approval that was replaced is not among the locked ones. */
 async function reread(tx: Tx, known: StoredApproval): Promise<StoredApproval> {
   return (await approvalTable.find(tx, known.workspace_id, known.approval_id)) ?? known
 }
 
 export type Decided = {
   readonly approval: StoredApproval
-  /** What the owner was told to do; `wait` while more persons or approvals are needed. */
+  /** The next step of the owner; `wait` while more persons or approvals are needed. */
   readonly next: NextStep
 }
 
@@ -87,15 +79,14 @@ type PendingVote = {
   readonly approval: StoredApproval
   readonly vote: Vote
   readonly locked: LockedSubject
-  readonly decider: Decider
-  readonly by: Actor
 }
 
-/** `more` goes into the event beside the usual. */
+/** `more` is added to the payload of the event. */
 async function recordVote(
   tx: Tx,
   deps: ApprovalDeps,
-  { approval, vote, locked, by }: Omit<PendingVote, 'decider'>,
+  actor: PersonActor,
+  { approval, vote, locked }: PendingVote,
   more: Readonly<Record<string, unknown>> = {},
 ): Promise<Decision<Decided>> {
   const voted = applyVote(approval, vote, locked.at)
@@ -110,41 +101,39 @@ async function recordVote(
     ...more,
   }
   const type = isFinal ? 'approval_decided' : 'approval_voted'
-  // One round trip: the rows are locked, so what the vote makes of them is known before it is written.
+  // One round trip: the rows are locked, so the result of the vote is known before it is written.
   const [saved, , next] = await together([
     saveVote(tx, approval, vote),
-    approvalTable.append(tx, approval, actorAs(by, 'approver'), { type, at: locked.at, newId: deps.newId, payload }),
-    isFinal ? applyDecision(tx, deps, voted, locked, by) : ('wait' as const),
+    approvalTable.append(tx, approval, actorAs(actor, 'approver'), { type, at: locked.at, newId: deps.newId, payload }),
+    isFinal ? applyDecision(tx, deps, actor, voted, locked) : ('wait' as const),
   ])
-  // Judged a moment ago under the lock, so only its deadline can have passed in between; what went along goes with it.
-  if (!saved) return refuseClosed(approval, await findDatabaseTime(tx)) ?? unsettled(approval)
-  return accept({ approval: saved, next })
-}
-
-function unsettled(approval: StoredApproval): never {
-  throw new KernelFault('approvals.vote.unsettled', `approval ${approval.approval_id} is open and takes no vote`)
+  if (saved) return accept({ approval: saved, next })
+  // The vote was valid under the lock, so only the deadline can have passed since. The refusal rolls back the other writes.
+  const closed = refuseClosed(approval, await findDatabaseTime(tx))
+  if (closed) return closed
+  throw new KernelFault('approvals.vote.unsettled', `The approval ${approval.approval_id} is open and accepts no vote.`)
 }
 
 type LockedSubject = Locked & { readonly command?: LockedCommand }
 
-/** The owner's row first, then all approvals of the subject in their order: everybody locks in one order. */
+/** Locks the row of the owner first, then all approvals of the subject by id: every caller uses this order. */
 export async function lockSubject(
   tx: Tx,
   { owner }: Pick<ApprovalDeps, 'owner'>,
   approval: StoredApproval,
 ): Promise<LockedSubject> {
-  // Sent in this order, in one round trip: the second waits in the database until the first has its lock.
+  // Both are sent in one round trip, in this order: the second waits in the database until the first has its lock.
   const [command, locked] = await together([owner.lockCommand?.(tx, approval), lockQuestions(tx, approval)])
   return command ? { ...locked, command } : locked
 }
 
-/** `approval` as it is after its move; `locked` as everything was before it. */
+/** `approval` is the row after its move; `locked` is the state before it. */
 export async function applyDecision(
   tx: Tx,
   { owner, newId }: Pick<ApprovalDeps, 'owner' | 'newId'>,
+  by: Actor,
   approval: StoredApproval,
   locked: LockedSubject,
-  by: Actor,
 ): Promise<NextStep> {
   const others = locked.approvals.filter(({ approval_id }) => approval_id !== approval.approval_id)
   const next = nextStep(approval, others)
@@ -160,27 +149,28 @@ export async function applyDecision(
 async function approveWithEdits(
   tx: Tx,
   deps: ApprovalDeps,
-  ballot: PendingVote,
+  actor: PersonActor,
+  pending: PendingVote,
   edits: JsonObject,
 ): Promise<Decision<Decided>> {
-  const { approval, vote, by } = ballot
+  const { approval, vote } = pending
   const { revise } = deps.owner
-  if (vote.decision !== 'approved') return refuseEdits('Edits go with an approval; ask for changes instead.')
+  if (vote.decision !== 'approved') return refuseEdits('Edits are possible only with the decision approved.')
   if (!requestContract(approval).edits_allowed || !revise) return refuseEdits('This kind of approval cannot be edited.')
   const guarded = guardValue(edits)
   if (!guarded.ok) return guarded
   const before = approval.request_payload.arguments
-  // A field of the prototype (`toString`) is none of the arguments.
+  // A field of the prototype (`toString`) is not an argument.
   const fields = Object.keys(edits).filter(
     (name) => !isSame(edits[name], Object.hasOwn(before, name) ? before[name] : undefined),
   )
-  if (fields.length === 0) return recordVote(tx, deps, ballot)
+  if (fields.length === 0) return recordVote(tx, deps, actor, pending)
 
-  const revised = await revise(tx, approval, { ...before, ...edits }, by)
+  const revised = await revise(tx, approval, { ...before, ...edits }, actor)
   if (!revised.ok) return revised
   const record = { by: vote.person, of: approval.approval_id, fields }
   const requests = revised.value.map((request) => ({ ...request, edits: record }))
-  const asked = await supersedeApprovals(tx, deps, by, {
+  const asked = await supersedeApprovals(tx, deps, actor, {
     workspaceId: approval.workspace_id,
     commandId: approval.command_id,
     why: 'edited',
@@ -188,22 +178,18 @@ async function approveWithEdits(
   })
   if (!asked.ok) return asked
   const [first] = asked.value
-  if (!first) throw new KernelFault('approvals.revision.empty', 'an edited command was not asked about again')
+  if (!first) throw new KernelFault('approvals.revision.empty', 'No approval was requested for the edited command.')
 
   const locked = await lockQuestions(tx, approval)
   const answer = { decision: vote.decision, reason: vote.reason ?? undefined }
   const mine = asked.value.find(
     (fresh) =>
-      fresh.approval_type === approval.approval_type && decideVote(fresh, ballot.decider, answer, locked.at).ok,
+      fresh.approval_type === approval.approval_type && decideVote(fresh, actor.principal, answer, locked.at).ok,
   )
-  // The edit may have made it somebody else's to decide.
+  // After the edit another person may have to decide.
   if (!mine) return accept({ approval: first, next: 'wait' })
-  return recordVote(
-    tx,
-    deps,
-    { ...ballot, approval: mine, locked },
-    { edited: fields, supersedes: approval.approval_id },
-  )
+  const more = { edited: fields, supersedes: approval.approval_id }
+  return recordVote(tx, deps, actor, { vote, approval: mine, locked }, more)
 }
 
 function isSame(left: JsonObject[string] | undefined, right: JsonObject[string] | undefined): boolean {

@@ -8,6 +8,7 @@ import { openDb } from '#store'
 import { approvalHash, type StoredApproval } from './stored-approval.ts'
 import { decideApproval } from './decide-approval.ts'
 import { checkApproved } from './list-approvals.ts'
+import { byPerson } from '#kernel/actor'
 
 describe('what a decision is bound to', () => {
   let room: ApprovalRoom
@@ -41,7 +42,7 @@ describe('what a decision is bound to', () => {
       decision: 'approved',
       traceId: TRACE,
     }
-    assert.equal(refusalOf(await decideApproval(moved, room.approver, input)).code, 'payload_changed')
+    assert.equal(refusalOf(await decideApproval(moved, byPerson(room.approver, TRACE), input)).code, 'payload_changed')
     assert.equal((await room.read(approval)).status, 'pending')
     accepted(await room.decide(approval, room.approver, 'approved', { payloadHash: approval.payload_hash }))
   })
@@ -94,7 +95,7 @@ describe('what a decision is bound to', () => {
       decision: 'approved',
       traceId: TRACE,
     }
-    await assert.rejects(decideApproval(failing, room.approver, input), /cannot move/)
+    await assert.rejects(decideApproval(failing, byPerson(room.approver, TRACE), input), /cannot move/)
     assert.deepEqual(await room.read(approval), approval)
     assert.equal((await room.eventsOf(approval)).length, 1)
   })

@@ -1,10 +1,11 @@
-/** What one vote means and what follows from all of them. Pure. */
+/** The pure decisions: the effect of one vote, and the next step after all of them. */
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { decideMove } from '#kernel/machine'
 import { approvalMachine } from '#kernel/machines/approval'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { redactText } from '#kernel/secret-shapes'
+import { showText } from '#kernel/visible-text'
 import { effectResume, gateResume } from './approval-type.ts'
 import {
   type AskedContract,
@@ -15,8 +16,7 @@ import {
   stateOfDecision,
   type StoredApproval,
 } from './stored-approval.ts'
-import { type Decider, isAgent, isAsked, personOf, showActor } from './approver.ts'
-import { showText } from './review-packet.ts'
+import { isAgent, isAsked, type Person, personOf, showActor } from './approver.ts'
 
 type Answer = {
   readonly decision: string
@@ -33,8 +33,8 @@ export type Vote = {
 
 export const REASON_CHARS_MAX = 2_000
 
-/** `at` is the database's time. Everything here is asked again by the statement that writes, so a race cannot slip between. */
-export function decideVote(approval: StoredApproval, decider: Decider, answer: Answer, at: Date): Decision<Vote> {
+/** `at` is the time of the database. The statement that writes checks all of this again, so a race cannot break it. */
+export function decideVote(approval: StoredApproval, decider: Person, answer: Answer, at: Date): Decision<Vote> {
   if (isAgent(decider)) {
     return refuse('agents_cannot_decide', 'Only a person can decide about an approval.', {
       hint: 'Ask one of the approvers.',
@@ -54,17 +54,17 @@ export function decideVote(approval: StoredApproval, decider: Decider, answer: A
   if (!move.ok) return move
   const person = personOf(decider)
   if (person === approval.requested_by && !approval.self_decision_allowed) {
-    return refuse('self_approval', 'You asked for this; somebody else must decide.', {
+    return refuse('self_approval', 'You are the requester, so somebody else must decide.', {
       facts: { approver: showActor(approval.approver) },
     })
   }
   if (!isAsked(approval, decider)) {
-    return refuse('approvals.approver.not_asked', 'This decision is not yours.', {
+    return refuse('approvals.approver.not_asked', 'You are not an approver of this request.', {
       facts: { approver: showActor(approval.approver) },
     })
   }
   if (decision === 'approved' && approval.approved_by.includes(person)) {
-    return refuse('approvals.vote.repeated', 'Your approval is counted already; somebody else must approve too.', {
+    return refuse('approvals.vote.repeated', 'Your approval is already counted. Somebody else must also approve.', {
       facts: { approved: approval.approved_by.length, required: approval.approvals_required },
     })
   }
@@ -77,14 +77,17 @@ export function decideVote(approval: StoredApproval, decider: Decider, answer: A
   return accept({ person, decision, reason: reason.value })
 }
 
-/** Says who was first and when, or why nobody can decide any more; undefined while the approval is open. */
+/**
+ * Refuses with the first decision and its time, or with the reason why nobody can decide any more; undefined while the approval
+ * is open.
+ */
 export function refuseClosed(approval: StoredApproval, at: Date): Refusal | undefined {
   const { status, expires_at, decided_at, decided_by, superseded_by } = approval
   switch (status) {
     case 'approved':
     case 'rejected':
     case 'changes_requested':
-      return refuse('approval_decided', `${sayDecided(approval)}; the first decision stands.`, {
+      return refuse('approval_decided', `${sayDecided(approval)}. The first decision counts.`, {
         facts: {
           status,
           decided_by: decided_by === null ? null : showActor(decided_by),
@@ -99,7 +102,7 @@ export function refuseClosed(approval: StoredApproval, at: Date): Refusal | unde
     case 'expired':
     case 'pending': {
       if (status === 'pending' && (expires_at === null || at.getTime() < expires_at.getTime())) return undefined
-      return refuse('approval_expired', 'The time for this decision is over, and no decision is a refusal.', {
+      return refuse('approval_expired', 'The time for this decision is over. A missing decision counts as a refusal.', {
         hint: 'The requester may ask again.',
         facts: { expired_at: expires_at === null ? null : formatInstant(expires_at) },
       })
@@ -109,13 +112,13 @@ export function refuseClosed(approval: StoredApproval, at: Date): Refusal | unde
 
 function sayDecided({ status, decided_at }: StoredApproval): string {
   const at = decided_at === null ? '' : ` at ${formatInstant(decided_at)}`
-  return status === 'changes_requested' ? `Changes were asked for${at}` : `This was ${status} already${at}`
+  return status === 'changes_requested' ? `Changes were requested${at}` : `This was already ${status}${at}`
 }
 
 export function refuseChanged(approval: StoredApproval): Refusal {
-  return refuse('payload_changed', 'What you looked at is no longer what would run.', {
+  return refuse('payload_changed', 'The content that you saw is no longer the content that would run.', {
     path: 'payload_hash',
-    hint: 'Read the approval again and decide on what it shows now.',
+    hint: 'Read the approval again and decide on its current content.',
     facts: {
       payload_hash: approval.payload_hash,
       ...(approval.superseded_by === null ? {} : { superseded_by: encodeId('approval', approval.superseded_by) }),
@@ -134,24 +137,24 @@ function parseReason(text: string | undefined): Decision<string | null> {
 
 export type Tally = Pick<StoredApproval, 'status' | 'approved_by' | 'approvals_required'>
 
-/** What one more vote makes of an open approval: distinct persons count, and one refusal is enough. */
+/** Applies one more vote to an open approval: distinct persons count, and one refusal is enough. */
 export function tallyVote(tally: Tally, { person, decision }: Pick<Vote, 'person' | 'decision'>): Tally {
   if (decision !== 'approved') return { ...tally, status: stateOfDecision[decision] }
   const approved_by = [...new Set([...tally.approved_by, person])]
   return { ...tally, approved_by, status: approved_by.length >= tally.approvals_required ? 'approved' : tally.status }
 }
 
-/** The row as the vote leaves it. */
+/** Returns the row after the vote. */
 export function applyVote(approval: StoredApproval, vote: Vote, at: Date): StoredApproval {
   const voted = { ...approval, ...tallyVote(approval, vote) }
   if (voted.status === 'pending') return voted
   return { ...voted, decided_at: at, decided_by: vote.person, decision_reason: vote.reason }
 }
 
-/** What the asking room does now; `wait` while others have not answered yet. */
+/** The next step of the owner; `wait` while other answers are missing. */
 export type NextStep = 'wait' | ResumeStep
 
-/** `others` are the other approvals of the same command that nothing has replaced: all of them must agree, for one content. */
+/** `others` are the other approvals of the same command that are not superseded: all of them must approve the same content. */
 export function nextStep(approval: StoredApproval, others: readonly StoredApproval[]): NextStep {
   const { about, resume } = requestContract(approval)
   switch (approval.status) {
@@ -176,7 +179,7 @@ export function nextStep(approval: StoredApproval, others: readonly StoredApprov
 
 export function requestContract(approval: Pick<StoredApproval, 'request_payload' | 'domain_effect_id'>): AskedContract {
   const about = approval.domain_effect_id === null ? 'command' : 'effect'
-  // Rows written by hand or by an older version may hold less than the type says.
+  // Rows of an older version may hold less than the type declares.
   const stored: Partial<AskedContract> = approval.request_payload.contract ?? {}
   return {
     type_version: '0',

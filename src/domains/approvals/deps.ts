@@ -1,4 +1,4 @@
-/** What this room needs from outside: the database, ids, the approval types, and the room that acts on an answer. */
+/** The dependencies of this room: the database, ids, the approval types, the owner of an answer, and the channels. */
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import type { JsonObject } from '#kernel/json-value'
@@ -14,38 +14,38 @@ export type ApprovalDeps = {
   readonly newId: NewId
   readonly types: ApprovalTypes
   readonly owner: ApprovalOwner
-  /** Told in the transaction that asks: the approval gets its first turn with the commit. */
+  /** Called in the transaction of the request: the approval gets its first turn with the commit. */
   readonly notify?: Notify
 }
 
 export type Resolution = {
-  /** As it is now. */
+  /** The current row. */
   readonly approval: StoredApproval
-  /** What the owner does about it: move its row, and wake it. */
+  /** The step that the owner takes: it moves its row and wakes it. */
   readonly next: NextStep
   readonly by: Actor
-  /** The database's time. */
+  /** The time of the database. */
   readonly at: Date
 }
 
 /**
- * The room whose command waits. All three run in the transaction of the answer: one commit, or none. They write there and nowhere else,
- * since the answer may still come to nothing: its deadline passes while they are at it.
+ * The room whose command waits. All three functions run in the transaction of the answer and write only there, since the answer may
+ * still be refused: its deadline can pass meanwhile.
  */
 export type ApprovalOwner = {
   /**
-   * Locks the command (`for no key update`) before any approval of it, and says the hash of what would run now. Cancelling
-   * takes the command first as well; where this is missing, the two meet crosswise and Postgres makes one of them start over.
+   * Locks the command (`for no key update`) before any approval of it, and returns the hash of the content that would run now.
+   * Cancelling also locks the command first; without this function the two can deadlock, and Postgres aborts one of them.
    */
   readonly lockCommand?: (tx: Tx, approval: StoredApproval) => Promise<LockedCommand | undefined>
   /**
-   * Moves the command and wakes it. What it throws takes the decision along. `locked` is what `lockCommand` gave in this transaction; left out
-   * where the owner has written the command since.
+   * Moves the command and wakes it. An error rolls back the decision. `locked` is the result of `lockCommand` in this
+   * transaction; it is omitted when the owner has written the command since.
    */
   readonly onResolved: (tx: Tx, resolution: Resolution, locked?: LockedCommand) => Promise<void>
   /**
-   * An approver changed the arguments: validates them, plans and asks the policy again, stores them on the command, and
-   * says what has to be asked now (at least one). What it refuses was never written.
+   * An approver changed the arguments. Validates them, plans and evaluates the policy again, stores them on the command, and
+   * returns the approvals that are needed now (at least one). A refusal rolls everything back.
    */
   readonly revise?: (
     tx: Tx,
@@ -55,7 +55,7 @@ export type ApprovalOwner = {
   ) => Promise<Decision<readonly ApprovalRequest[]>>
 }
 
-/** The owner's row under its lock; only the owner looks inside `held`. */
+/** The row of the owner under its lock; only the owner reads `held`. */
 export type LockedCommand = { readonly payloadHash: string; readonly held?: unknown }
 
 export type ApprovalNotice = {
@@ -63,20 +63,20 @@ export type ApprovalNotice = {
   readonly why: 'requested' | 'reminder' | 'escalation'
 }
 
-/** Joins the transaction with a wake; whatever talks to people is a step of its own. */
+/** Adds a wake to the transaction; a step of its own notifies people. */
 export type Notify = (tx: Tx, notice: ApprovalNotice) => Promise<void>
 
-/** At most so many, or one approval alone. */
+/** At most `limit` approvals, or one approval only. */
 export type Sweep = { readonly limit?: number; readonly traceId: string; readonly approvalId?: string | null }
 
-/** What is told about an approval: that it was asked, one of its reminders (`reminder:2`), that it went to the next role, or that nobody can decide. */
+/** The kinds of notice: a new request, a reminder (`reminder:2`), an escalation, or that nobody can decide. */
 export type NoticeName = 'requested' | `reminder:${number}` | 'escalation' | 'blocked'
 
-/** What is told when nobody can decide, and to whom: those who can change that. */
+/** The reason why nobody can decide, and the administrators who can change that. */
 export type BlockedNotice = { readonly blocked: Blocked; readonly admins: readonly string[] }
 
 export type Delivery = {
-  /** The same for every attempt: a receiver knows a repeat by it. */
+  /** The same for every attempt, so that a receiver recognises a repeat. */
   readonly id: string
   readonly notice: NoticeName
   readonly approval: StoredApproval
@@ -85,7 +85,7 @@ export type Delivery = {
   readonly signal: AbortSignal
 }
 
-/** A way to reach people. It throws when it could not be told, and is asked again later. */
+/** A way to reach people. A failed delivery throws and is tried again later. */
 export type NoticeChannel = {
   readonly name: string
   readonly deliver: (delivery: Delivery) => Promise<void>

@@ -1,4 +1,7 @@
-/** The turns of an open approval: approvers are told and reminded, the next role is let in, and it expires. All of it is on rows and events, so any number of drivers do each thing once; only a channel may hear a notice twice, under one id. */
+/**
+ * The turns of an open approval: they notify and remind approvers, escalate, and expire it. Rows and events record each step, so
+ * any number of drivers do it once; only a channel may receive a notice twice, under one id.
+ */
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { redactText } from '#kernel/secret-shapes'
@@ -23,18 +26,18 @@ export const APPROVAL_KIND = 'approval'
 export const APPROVAL_QUEUE = 'notifications'
 
 const done: Next = { t: 'done' }
-/** This turn tells what it finds on record; nobody else has to be woken. */
-const nobody: Notify = () => Promise.resolve()
+/** This turn delivers the recorded notices itself, so it wakes no other. */
+const wakeNobody: Notify = () => Promise.resolve()
 
 export function openApprovalDrive(deps: ApprovalDriveDeps): Drive {
   return async (approvalId, { signal }) => {
     const sweep = { approvalId, traceId: deps.newTraceId() }
     const asked = await findApprovalOfTurn(deps.db, approvalId)
     if (asked?.status !== 'pending') return done
-    // The end first: a channel that hangs must not hold it up.
+    // Expiry comes first, so that a hanging channel does not delay it.
     throwFirst((await expireApprovals(deps, sweep)).failed)
-    throwFirst((await escalateApprovals(deps, nobody, sweep)).failed)
-    throwFirst((await remindApprovers(deps, nobody, sweep)).failed)
+    throwFirst((await escalateApprovals(deps, wakeNobody, sweep)).failed)
+    throwFirst((await remindApprovers(deps, wakeNobody, sweep)).failed)
     const approval = await findApprovalOfTurn(deps.db, approvalId)
     if (approval?.status !== 'pending') return done
     const blocked = await noteBlocked(deps, approval, sweep.traceId)
@@ -49,13 +52,13 @@ export function openApprovalDrive(deps: ApprovalDriveDeps): Drive {
   }
 }
 
-/** The runtime tries a failed turn again, and shows one that never succeeds. */
+/** The runtime retries a failed turn, and reports one that never succeeds. */
 function throwFirst(failed: readonly { readonly error: unknown }[]): void {
   const [first] = failed
   if (first) throw first.error
 }
 
-/** False: there is no such approval, so there is nobody whose record it would be. */
+/** Returns false when there is no such approval. */
 export async function recordResumedApproval(
   tx: Tx,
   newId: NewId,

@@ -1,21 +1,21 @@
-/** The closed list of what this room records: audit rows in the transaction of the fact itself. */
+/** The closed list of the events of this room, with the purpose of each. */
 import { domainEventLog } from '#store'
 
 const approvalEventTypes = {
   approval_requested: 'audit',
   approval_notified: 'audit',
-  /** One attempt of one channel; the inbox has the approval all the same. */
+  /** One attempt of one channel; the approval is in the inbox anyway. */
   approval_notice_failed: 'event',
   approval_reminded: 'audit',
   approval_escalated: 'audit',
-  /** Nobody, or too few, can decide as things are; the administrators of the workspace are told. */
+  /** Nobody, or too few people, can decide now; the administrators of the workspace are notified. */
   approval_blocked: 'audit',
-  /** One of several persons agreed, and more are needed. */
+  /** One of several persons approved, and more are needed. */
   approval_voted: 'audit',
   approval_decided: 'audit',
   approval_expired: 'audit',
   approval_cancelled: 'audit',
-  /** An operator gave the turns that notify, remind and expire it another chance. */
+  /** An operator restarted the turns that notify, remind and expire it. */
   approval_resumed: 'audit',
 } as const
 

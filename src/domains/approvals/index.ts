@@ -1,4 +1,4 @@
-/** The door of the approvals room: one inbox for every question that a person has to answer. */
+/** The exports of the approvals room: one inbox for every decision that a person has to make. */
 export {
   approvalHash,
   type ApprovalRequest,
@@ -18,7 +18,7 @@ export {
   findApprovalTypeFault,
   openApprovalTypes,
 } from './approval-type.ts'
-export { type Decider, nameOfActor, personIdsOf, showActor } from './approver.ts'
+export { nameOfActor, personIdsOf, showActor } from './approver.ts'
 export { decideApproval, type Decided } from './decide-approval.ts'
 export {
   type ApprovalDetailView,

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import { type ApprovalRoom, openApprovalRoom } from '#test/approvals'
 import { aCommand } from '#test/concord-rows'
 import { accepted } from '#test/tenant'
-import type { Decider } from './approver.ts'
+import type { Person } from './approver.ts'
 import { getApproval, listApprovals, type ListApprovals } from './list-approvals.ts'
 import type { StoredApproval } from './stored-approval.ts'
 
@@ -15,7 +15,7 @@ describe('the inbox', () => {
   after(() => room.close())
 
   const idsOf = (list: readonly StoredApproval[]) => list.map(({ approval_id }) => approval_id)
-  const list = async (decider: Decider, more: Partial<ListApprovals> = {}) =>
+  const list = async (decider: Person, more: Partial<ListApprovals> = {}) =>
     idsOf(
       (await listApprovals(room.world.db, decider, { workspaceId: room.ours.workspace.id, limit: 100, ...more })).items,
     )

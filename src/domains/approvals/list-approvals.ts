@@ -1,19 +1,19 @@
-/** Reads approvals: one by its id, the inbox, what was decided, what approvers changed, and whether a command may run as it is now. */
+/** Reads approvals: one by its id, the inbox, the history, the edits of approvers, and whether a command is approved. */
 import type { JsonObject } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Db, scoped, type Sql, statement } from '#store'
 import { approvalTable } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import { type Decider, personOf, refsOf, rolesOf, showActor } from './approver.ts'
+import { type Person, personOf, refsOf, rolesOf, showActor } from './approver.ts'
 import { findBlocked } from './check-deciders.ts'
 
-/** The deadline as text, to the microsecond: a JavaScript date would cut it off and a page would repeat rows. */
+/** The deadline as text, to the microsecond: a JavaScript date would truncate it, and a page would repeat rows. */
 type InboxRow = StoredApproval & { readonly deadline: string }
 
 /**
- * $1 workspace, $2 person, $3 all names under which it can have been asked, $4 its org roles, $5 only its own, $6 type or
- * null, $7 command or null, $8 deadline and $9 approval to start after or null, $10 limit.
+ * $1 workspace, $2 person, $3 the references that name the person, $4 the org roles of the person, $5 only the person's own, $6
+ * type or null, $7 command or null, $8 deadline and $9 approval to start after or null, $10 limit.
  */
 const listInbox = statement<InboxRow>(
   'approvals.list_inbox',
@@ -32,7 +32,9 @@ const listInbox = statement<InboxRow>(
     limit $10`,
 )
 
-/** $1 workspace, $2 status or null for all, $3 type or null, $4 command or null, $5 approval to go on before or null, $6 limit. */
+/**
+ * $1 workspace, $2 status or null for all, $3 type or null, $4 command or null, $5 approval to continue before or null, $6 limit.
+ */
 const listHistory = statement<StoredApproval>(
   'approvals.list_history',
   `select t.*
@@ -50,9 +52,9 @@ export type ListApprovals = {
   readonly workspaceId: string
   /** Only what this person can decide now; open ones only. */
   readonly mine?: boolean
-  /** And what nobody can decide as things are: for those who can change that. */
+  /** Also the approvals that nobody can decide now, for administrators. */
   readonly alsoBlocked?: boolean
-  /** `pending` goes by deadline, everything else newest first. */
+  /** `pending` is sorted by deadline, everything else newest first. */
   readonly status?: ApprovalState | 'all'
   readonly approvalType?: string | undefined
   readonly commandId?: string | undefined
@@ -67,14 +69,14 @@ type ApprovalPage = {
   readonly next: readonly string[] | undefined
 }
 
-export function listApprovals(db: Db, decider: Decider, query: ListApprovals): Promise<ApprovalPage> {
+export function listApprovals(db: Db, person: Person, query: ListApprovals): Promise<ApprovalPage> {
   const { status = 'pending' } = query
-  if (query.mine && query.alsoBlocked) return readOwnAndBlocked(db, decider, query)
-  return status === 'pending' || query.mine ? readInbox(db, decider, query) : readHistory(db, query, status)
+  if (query.mine && query.alsoBlocked) return readOwnAndBlocked(db, person, query)
+  return status === 'pending' || query.mine ? readInbox(db, person, query) : readHistory(db, query, status)
 }
 
-async function readInbox(db: Db, decider: Decider, query: ListApprovals): Promise<ApprovalPage> {
-  const { rows, isLast } = await readRows(db, decider, query)
+async function readInbox(db: Db, person: Person, query: ListApprovals): Promise<ApprovalPage> {
+  const { rows, isLast } = await readRows(db, person, query)
   const last = isLast ? undefined : rows.at(-1)
   return { items: rows, next: last && positionOf(last) }
 }
@@ -85,39 +87,39 @@ function positionOf({ deadline, approval_id }: InboxRow): readonly string[] {
 
 type Rows = { readonly rows: readonly InboxRow[]; readonly isLast: boolean }
 
-async function readRows(db: Db, decider: Decider, query: ListApprovals): Promise<Rows> {
+async function readRows(db: Db, person: Person, query: ListApprovals): Promise<Rows> {
   const [deadline = null, approvalId = null] = query.after ?? []
   const rows = await scoped(db, query.workspaceId).read((tx) =>
     tx.run(listInbox, [
       query.workspaceId,
-      personOf(decider),
-      refsOf(decider),
-      rolesOf(decider),
+      personOf(person),
+      refsOf(person),
+      rolesOf(person),
       query.mine ?? false,
       query.approvalType ?? null,
       query.commandId ?? null,
       deadline,
       approvalId,
-      // One row more than asked for says whether there is a next page.
+      // One extra row shows whether there is a next page.
       query.limit + 1,
     ]),
   )
   return { rows: rows.slice(0, query.limit), isLast: rows.length <= query.limit }
 }
 
-/** Open approvals are looked through by deadline, so many at a time however few are wanted; a page may be short, and then says where the next one starts. */
+/** Open approvals are read by deadline in batches of this size. A page may be short, and then it still has a next position. */
 const LOOKED_AT_ONCE = 200
 const LOOKS_MAX = 5
 
-async function readOwnAndBlocked(db: Db, decider: Decider, query: ListApprovals): Promise<ApprovalPage> {
+async function readOwnAndBlocked(db: Db, person: Person, query: ListApprovals): Promise<ApprovalPage> {
   const items: StoredApproval[] = []
   let after = query.after
   for (let looks = 0; looks < LOOKS_MAX; looks++) {
     const part = { ...query, after, limit: LOOKED_AT_ONCE }
-    const { rows, isLast } = await readRows(db, decider, { ...part, mine: false })
+    const { rows, isLast } = await readRows(db, person, { ...part, mine: false })
     const blocked = await findBlocked(db, rows)
-    // Asked from the same place on, so that one rule says what is somebody's.
-    const own = new Set((await readRows(db, decider, part)).rows.map(({ approval_id: id }) => id))
+    // Reads from the same position, so that one rule decides which approvals are the person's own.
+    const own = new Set((await readRows(db, person, part)).rows.map(({ approval_id: id }) => id))
     const found = rows.filter(({ approval_id: id }) => own.has(id) || blocked.has(id))
     const fitting = found.slice(0, query.limit - items.length)
     items.push(...fitting)
@@ -153,7 +155,7 @@ const listStanding = statement<StoredApproval>(
     order by t.approval_id`,
 )
 
-/** By id and workspace, behind both walls; one of another workspace does not exist here. */
+/** By id and workspace: an approval of another workspace does not exist here. */
 export function getApproval(db: Db, workspaceId: string, approvalId: string): Promise<Decision<StoredApproval>> {
   const scope = scoped(db, workspaceId)
   return scope.read((tx) => approvalTable.get(tx, workspaceId, approvalId))
@@ -161,7 +163,7 @@ export function getApproval(db: Db, workspaceId: string, approvalId: string): Pr
 
 type CommandRef = { readonly workspaceId: string; readonly commandId: string }
 
-/** The open approvals of a command, questions about its effects among them. */
+/** The open approvals of a command, including those about its effects. */
 export async function findPending(
   sql: Sql,
   { workspaceId, commandId }: CommandRef,
@@ -171,8 +173,8 @@ export async function findPending(
 }
 
 /**
- * Asked right before a command runs that needs approval, with the hash of what would run: there is a gate, and every one
- * that stands says approved, for this content. The rows alone answer; nothing in a payload can.
+ * Called right before a command runs, with the hash of the content that would run. Accepts if there is an approval about the
+ * command and every one that is not superseded is approved for this content. Only the rows decide, never a payload.
  */
 export async function checkApproved(
   sql: Sql,
@@ -182,13 +184,17 @@ export async function checkApproved(
   const gates = rows.filter(({ domain_effect_id }) => domain_effect_id === null)
   const open = gates.find(({ status }) => status !== 'approved')
   if (open || gates.length === 0) {
-    return refuse('approvals.approval.missing', `this command is not approved: ${open?.status ?? 'nobody was asked'}`, {
-      facts: open ? { status: open.status, approver: showActor(open.approver) } : {},
-    })
+    return refuse(
+      'approvals.approval.missing',
+      `This command is not approved: ${open?.status ?? 'no approval was requested'}.`,
+      {
+        facts: open ? { status: open.status, approver: showActor(open.approver) } : {},
+      },
+    )
   }
   const stale = gates.find((gate) => gate.payload_hash !== payloadHash)
   if (stale) {
-    return refuse('payload_changed', 'what was approved is not what would run', {
+    return refuse('payload_changed', 'The approved content is not the content that would run.', {
       facts: { payload_hash: stale.payload_hash },
     })
   }
@@ -196,7 +202,7 @@ export async function checkApproved(
 }
 
 export type ApprovalEdit = {
-  /** The approval of the edited content, and the one that it took the place of. */
+  /** The approval of the edited content, and the one that it replaced. */
   readonly approval_id: string
   readonly of: string
   readonly by: string
@@ -205,7 +211,7 @@ export type ApprovalEdit = {
   readonly after: JsonObject
 }
 
-/** $1 workspace, $2 command. One edit may ask several again: the first of them tells it. */
+/** $1 workspace, $2 command. One edit may request several approvals: the first of them represents it. */
 const listEditRows = statement<ApprovalEdit>(
   'approvals.list_edits',
   `select distinct on (o.approval_id) n.approval_id, o.approval_id as of, n.request_payload->'edits'->>'by' as by,

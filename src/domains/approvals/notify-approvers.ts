@@ -1,4 +1,4 @@
-/** Tells people what waits for them: which notices are due on which channel, and one attempt of each. */
+/** Notifies approvers: plans which notices are due on which channel, and makes one attempt of each. */
 import { createHmac } from 'node:crypto'
 import { bySystem } from '#kernel/actor'
 import type { Clock, Random } from '#kernel/clock'
@@ -7,7 +7,7 @@ import { decideRetry } from '#kernel/retry'
 import { outboxRetry } from '#kernel/retry-policy'
 import { redactText } from '#kernel/secret-shapes'
 import { statement } from '#store'
-import { actorAs, approvalTable, findDatabaseTime } from './approval.ts'
+import { approvalTable, findDatabaseTime } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { showActor } from './approver.ts'
 import { requestContract } from './decide-vote.ts'
@@ -17,7 +17,7 @@ import { recordNotified } from './sweep-approvals.ts'
 type DueNotice = { readonly notice: NoticeName; readonly channel: string; readonly attempt: number }
 type NoticePlan = { readonly deliver: readonly DueNotice[]; readonly retryAt: Date | null }
 
-/** Of several reminders only the newest is worth telling. */
+/** Of several reminders only the newest is delivered. */
 export function planNotices(
   records: readonly NoticeRecord[],
   channels: readonly string[],
@@ -41,7 +41,7 @@ export function planNotices(
       if (of.some(({ event_type }) => event_type === 'approval_notified')) continue
       const failed = of.filter(({ event_type }) => event_type === 'approval_notice_failed')
       const retryAt = failed.length === 0 ? now : retryTimeOf(failed)
-      // Given up: the approval stays in the inbox.
+      // No retry is left; the approval stays in the inbox.
       if (retryAt === null) continue
       if (retryAt > now) later.push(retryAt)
       else deliver.push({ notice, channel, attempt: failed.length + 1 })
@@ -55,13 +55,13 @@ function retryTimeOf(failed: readonly NoticeRecord[]): Date | null {
   return typeof at === 'string' ? new Date(at) : null
 }
 
-/** When a notice that failed is tried again; null: no more. */
+/** Returns the time of the next attempt of a failed notice, or null when no retry is left. */
 export function nextNoticeAt(attempt: number, now: Date, random: Random): Date | null {
   const decision = decideRetry(outboxRetry, { attempt, errorClass: 'work_failed', random })
   return decision.retry ? new Date(now.getTime() + decision.delayMs) : null
 }
 
-/** The next time at which something about an open approval is due: a reminder, the next role, the end. */
+/** Returns the next time at which a reminder, the escalation or the expiry of an open approval is due. */
 export function nextApprovalTime(approval: StoredApproval, now: Date): Date | null {
   const { reminders_after_minutes: reminders, escalation } = requestContract(approval)
   const after = (minutes: number) => new Date(approval.created_at.getTime() + minutes * 60_000)
@@ -79,7 +79,7 @@ export type NoticeRecord = {
   readonly payload: Readonly<Record<string, unknown>>
 }
 
-/** $1 command, $2 approval. By the command, whose events have an index. */
+/** $1 command, $2 approval. Filters by command, since the index is on it. */
 const listNoticeRecords = statement<NoticeRecord>(
   'approvals.list_notice_records',
   `select e.event_type, e.payload
@@ -95,7 +95,7 @@ export type ApprovalDriveDeps = ApprovalDeps & {
   readonly newTraceId: () => string
 }
 
-/** What is due now, by what is on record of earlier notices. */
+/** Plans from the recorded events of earlier notices. */
 export async function readDueNotices(
   { db, channels }: ApprovalDriveDeps,
   { command_id, approval_id }: StoredApproval,
@@ -106,7 +106,7 @@ export async function readDueNotices(
   return planNotices(records, names, await findDatabaseTime(db), isBlocked)
 }
 
-/** One attempt of one channel; how it went is recorded either way. */
+/** Makes one attempt on one channel and records the result. */
 export async function deliverNotice(
   deps: ApprovalDriveDeps,
   approval: StoredApproval,
@@ -140,15 +140,15 @@ async function recordFailure(
     channel,
     notice,
     attempt,
-    // A receiver may repeat the credential that it did not like.
+    // A receiver may repeat a rejected credential in its error.
     error: redactText(text.replaceAll('\0', '')).slice(0, ERROR_LENGTH_MAX),
     retry_at: retryAt?.toISOString() ?? null,
   }
   const fact = { type: 'approval_notice_failed', at, payload, round: `${channel}:${notice}:${attempt}` } as const
-  await approvalTable.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
+  await approvalTable.append(db, approval, bySystem(traceId), fact)
 }
 
-/** The inbox reads the approval itself and the event feed carries the record of the notice: there is nothing more to send. */
+/** Sends nothing: the inbox reads the approval itself, and the event feed carries the record of the notice. */
 export const appChannel: NoticeChannel = { name: 'app', deliver: () => Promise.resolve() }
 
 type SignedReceiver = {
@@ -160,7 +160,7 @@ type SignedReceiver = {
 
 const TIMEOUT_MS = 10_000
 
-/** Signed as Concord expects it of others: `webhook-signature` is `v1=` and the hex HMAC-SHA-256 of `id.timestamp.body`. */
+/** Signs like the deliveries that Concord accepts: `webhook-signature` is `v1=` and the hex HMAC-SHA-256 of `id.timestamp.body`. */
 export function openSignedPost({ url, secret, fetch: call, now }: SignedReceiver) {
   return async (id: string, content: object, signal: AbortSignal): Promise<void> => {
     const body = JSON.stringify(content)
@@ -179,11 +179,11 @@ export function openSignedPost({ url, secret, fetch: call, now }: SignedReceiver
       signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
     })
     await response.body?.cancel()
-    if (!response.ok) throw new Error(`the receiver answered ${response.status}`)
+    if (!response.ok) throw new Error(`The receiver answered ${response.status}.`)
   }
 }
 
-/** The body names the approval and never its arguments; approvers read those from the API. */
+/** The body names the approval without its arguments; approvers read those from the API. */
 export function webhookChannel(receiver: SignedReceiver): NoticeChannel {
   const post = openSignedPost(receiver)
   return { name: 'webhook', deliver: (delivery) => post(delivery.id, noticeBody(delivery), delivery.signal) }

@@ -10,6 +10,7 @@ import { decideApproval } from './decide-approval.ts'
 import { expireApprovals } from './sweep-approvals.ts'
 import { findPending } from './list-approvals.ts'
 import type { Resolution } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 const RACES = proofSize(300, 5_000)
 const ABREAST = 3
@@ -189,7 +190,7 @@ describe('races', () => {
       const ref = { workspaceId: approval.workspace_id, commandId: approval.command_id }
       const input = { ...ref, approvalId: approval.approval_id, decision: 'approved', traceId: TRACE }
       const [decided, closed] = await Promise.all([
-        decideApproval(world, room.approver, input),
+        decideApproval(world, byPerson(room.approver, TRACE), input),
         world.db.transaction(async (tx) => {
           attempts += 1
           await tx.query(lock(approval.command_id))

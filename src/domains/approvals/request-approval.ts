@@ -1,4 +1,4 @@
-/** Asks: one durable row per question, bound to its content, inside the transaction of the room that asks. Also replaces all questions of a command at once. */
+/** Requests approvals: one durable row per question, bound to its content, in the transaction of the caller. */
 import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
@@ -11,12 +11,11 @@ import { approvalHash, type ApprovalRequest, type RequestPayload, type StoredApp
 import { approverRef, type Asked, isPersonRef, roleSlug } from './approver.ts'
 import type { ApprovalDeps } from './deps.ts'
 import { buildPacket } from './review-packet.ts'
-import { type AskedRow, insertApproval } from './sql/insert-approval.ts'
 
 type ResolvedApprovers = {
   readonly requestedBy: string
   readonly approver: string
-  /** Named persons beside the approver. */
+  /** Further named persons. */
   readonly approvers: readonly string[]
   readonly roles: readonly string[]
   readonly approvalsRequired: number
@@ -34,7 +33,7 @@ export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): 
     !approvers.every((ref) => ref !== undefined && isPersonRef(ref)) ||
     roles.includes(undefined)
   ) {
-    return refuse('approvals.approver.unresolved', `nobody is named who could decide about ${type.name}`, {
+    return refuse('approvals.approver.unresolved', `The request names nobody who could decide about ${type.name}.`, {
       path: 'approver',
       hint: 'Name a person as user:<uuid>, or an org role.',
     })
@@ -58,13 +57,13 @@ function askedBy(type: ApprovalType, request: ApprovalRequest, requestedBy: stri
   return { approver: type.approver.role, ...more }
 }
 
-/** A bare UUID is a person's; everything else (`system`, `service:…`) stays as it is and can never decide. */
+/** A bare UUID is a person; everything else (`system`, `service:…`) stays unchanged and can never decide. */
 function personOrSelf(requestedBy: string): string {
   const ref = approverRef(requestedBy)
   return ref !== undefined && isPersonRef(ref) ? ref : requestedBy
 }
 
-/** How many members a role has is not known here; of named persons alone there must be enough who may decide. */
+/** The number of members of a role is unknown here; if only persons are named, enough of them must be allowed to decide. */
 function isReachable({
   approver,
   approvers,
@@ -80,16 +79,65 @@ function isReachable({
 }
 
 function unreachable({ approvalsRequired }: ResolvedApprovers) {
-  return refuse('approvals.quorum.unreachable', `fewer than ${approvalsRequired} of the persons named may decide`, {
+  return refuse('approvals.quorum.unreachable', `Fewer than ${approvalsRequired} of the named persons may decide.`, {
     path: 'approvers',
-    hint: 'The requester does not count unless the type allows it; name more persons, or a role.',
+    hint: 'The requester counts only if the type allows it. Name more persons, or a role.',
     facts: { required: approvalsRequired },
   })
 }
 
+type AskedRow = StoredApproval & {
+  readonly once_inserted: boolean
+  readonly once_same: boolean
+  /** The approvals that this one replaces. */
+  readonly supersedes: readonly string[]
+}
+
+const columns = `approval_id, workspace_id, command_id, requested_by, approver, approval_type, request_payload, review_packet,
+    expires_at, idempotency_key, payload_hash, self_decision_allowed, approvals_required, approver_roles, domain_effect_id`
+
+const isVoid = `(t.status in ('changes_requested', 'expired', 'cancelled') or (t.status = 'approved' and t.payload_hash <> $11::text))`
+const isSameQuestion = `t.workspace_id = $2::uuid and t.command_id = $3::uuid and t.domain_effect_id is not distinct from $15::uuid
+        and t.approval_type = $6::text and t.approver = $5::text`
+
+/**
+ * Inserts the approval, or returns the existing one: the unique key decides, not an earlier read. An answer that no longer counts
+ * (changes requested, expired, cancelled, or approved for another content) leaves room for the next round, which has its own key
+ * and replaces it. It replaces only the same question, of the same type and to the same approver: a role that is not asked again
+ * has not agreed.  $1 approval, $2 workspace, $3 command, $4 requested by, $5 approver, $6 type, $7 payload, $8 packet, $9
+ * expires at, $10 key, $11 hash, $12 self decision, $13 quorum, $14 roles, $15 effect.
+ */
+const insertApproval = statement<AskedRow>(
+  'approvals.insert_once',
+  `with round as (
+     select $10::text || case count(*) when 0 then '' else ':r' || count(*) + 1 end as key
+       from concord.approvals t
+      where ${isSameQuestion} and ${isVoid}
+   ), fresh as (
+     insert into concord.approvals (${columns})
+     select $1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, $7::jsonb, $8::jsonb, $9::timestamptz, r.key, $11::text,
+            $12::boolean, $13::integer, $14::text[], $15::uuid
+       from round r
+         on conflict (workspace_id, idempotency_key) do nothing
+     returning *
+   ), replaced as (
+     update concord.approvals t set superseded_by = f.approval_id
+       from fresh f
+      where ${isSameQuestion} and t.superseded_by is null and ${isVoid}
+     returning t.approval_id
+   )
+   select true as once_inserted, true as once_same, array(select approval_id from replaced) as supersedes, f.*
+     from fresh f
+   union all
+   select false, t.payload_hash = $11::text, array[]::uuid[], t.*
+     from round r
+     join concord.approvals t on t.workspace_id = $2::uuid and t.idempotency_key = r.key
+    where not exists (select from fresh)`,
+)
+
 type Requested = { readonly inserted: boolean; readonly approval: StoredApproval }
 
-/** The winner commits within one statement of ours, so the second look finds it; more than a few mean a broken key. */
+/** A concurrent winner commits within one statement, so the second attempt finds its row; more than a few mean a broken key. */
 const LOOKS_MAX = 10
 
 export async function requestApproval(
@@ -103,7 +151,7 @@ export async function requestApproval(
   const type = found.value
   const missing = missingFields(type, request)
   if (missing.length > 0) {
-    return refuse('approvals.field.missing', `an approval of the type ${type.name} needs ${missing.join(', ')}`, {
+    return refuse('approvals.field.missing', `An approval of the type ${type.name} needs ${missing.join(', ')}.`, {
       path: missing[0] ?? '',
       facts: { missing },
     })
@@ -147,7 +195,7 @@ export async function requestApproval(
     const [row] = await tx.run(insertApproval, values)
     if (row) return settle(tx, deps, by, at, row)
   }
-  throw new KernelFault('approvals.request.unsettled', 'an approval is refused whose key nobody has')
+  throw new KernelFault('approvals.request.unsettled', 'The insert of an approval was refused, but no row has its key.')
 }
 
 async function settle(
@@ -158,8 +206,8 @@ async function settle(
   { once_inserted, once_same, supersedes, ...approval }: AskedRow,
 ): Promise<Decision<Requested>> {
   if (!once_same) {
-    return refuse('key_reused', 'this was asked before, about another content', {
-      hint: 'supersede the approval that is open before asking about a changed command',
+    return refuse('key_reused', 'This approval was already requested for another content.', {
+      hint: 'Supersede the open approval before you request one for a changed command.',
       facts: { first: encodeId('approval', approval.approval_id) },
     })
   }
@@ -185,7 +233,7 @@ function missingFields(type: ApprovalType, { content, domainEffectId }: Approval
   return type.about === 'effect' && domainEffectId === undefined ? [...fields, 'domain_effect_id'] : fields
 }
 
-/** Actor the database's clock; a request may shorten the type's time, never lengthen it. */
+/** By the clock of the database; a request may shorten the time of the type, never lengthen it. */
 function expiryOf(type: ApprovalType, { expiresInMinutes }: ApprovalRequest, at: Date): Date | null {
   const minutes = Math.min(
     type.expirationMinutes ?? Number.POSITIVE_INFINITY,
@@ -195,7 +243,7 @@ function expiryOf(type: ApprovalType, { expiresInMinutes }: ApprovalRequest, at:
   return new Date(at.getTime() + Math.min(Math.max(minutes, 1), MINUTES_MAX) * 60_000)
 }
 
-/** One question per command, type and approver, and per effect where it is about one; later rounds add their number. */
+/** One question per command, type and approver, and per effect if it is about one; later rounds append their number. */
 function keyOf(
   type: ApprovalType,
   { commandId, domainEffectId }: ApprovalRequest,
@@ -206,7 +254,7 @@ function keyOf(
   )
 }
 
-/** $1 workspace, $2 command, $3 the ones asked now, $4 the one that takes the place, $5 its hash. A refusal stays. */
+/** $1 workspace, $2 command, $3 the current ones, $4 the replacing one, $5 its hash. A rejected approval stays. */
 const replaceApprovals = statement<{ readonly approval_id: string }>(
   'approvals.replace',
   `update concord.approvals t set superseded_by = $4::uuid
@@ -220,11 +268,11 @@ type SupersedeApprovals = {
   readonly workspaceId: string
   readonly commandId: string
   readonly why: string
-  /** The whole set, about one content. */
+  /** The whole set, for one content. */
   readonly requests: readonly ApprovalRequest[]
 }
 
-/** After a refusal the caller rolls back: the old ones are closed by then. */
+/** Replaces all approvals of a command. After a refusal the caller rolls back, since the old ones are already closed. */
 export async function supersedeApprovals(
   tx: Tx,
   deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify'>,

@@ -1,4 +1,4 @@
-/** What an approver is shown: eight things, with hidden characters made visible. */
+/** The review packet of an approver: eight items, with hidden characters made visible. */
 import { formatInstant } from '#kernel/instant'
 import { formatPath, isJsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -37,7 +37,7 @@ export function buildPacket({
     requested_action: packet.requestedAction,
     requester,
     why: packet.why,
-    // One item that is blank says as little as none.
+    // A list with a blank item counts as missing.
     affected: packet.affected?.some(isBlank) ? undefined : packet.affected?.join(', '),
     policy: packet.policy,
     after_approval: packet.afterApproval,
@@ -46,9 +46,9 @@ export function buildPacket({
   }
   const missing = packetItems.filter((item) => isBlank(words[item]))
   if (missing.length > 0) {
-    return refuse('approvals.packet.incomplete', `the packet lacks ${missing.join(', ')}`, {
+    return refuse('approvals.packet.incomplete', `The packet lacks ${missing.join(', ')}.`, {
       path: `packet.${missing[0]}`,
-      hint: 'A person decides on eight items; each of them must say something.',
+      hint: 'A person decides on eight items, and none of them may be blank.',
       facts: { missing },
     })
   }
@@ -70,15 +70,13 @@ export function buildPacket({
   return accept({ ...value, hidden_characters: [...new Set(places)] })
 }
 
-export { showText }
-
 type Shown<T> = {
   readonly value: T
-  /** The places where something was hidden, from the root down. */
+  /** The paths of the hidden characters. */
   readonly places: readonly string[]
 }
 
-/** The value with every text and key made visible. */
+/** Makes hidden characters visible in every text and key. */
 export function showValue<T extends JsonValue>(value: T, root: readonly JsonStep[] = []): Shown<T> {
   const places: string[] = []
   const show = (part: JsonValue, steps: readonly JsonStep[]): JsonValue => {
@@ -94,6 +92,6 @@ export function showValue<T extends JsonValue>(value: T, root: readonly JsonStep
     if (shown !== text) places.push(formatPath(steps))
     return shown
   }
-  // Texts are replaced by texts, so the shape stays what it was.
+  // Texts are replaced by texts, so the shape stays the same.
   return { value: show(value, root) as T, places }
 }

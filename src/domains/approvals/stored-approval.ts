@@ -1,11 +1,11 @@
-/** What is asked, what is stored about it, and what a person may answer. Pure. */
+/** The types of an approval: its request, its stored row, and its decisions. */
 import { hash } from 'node:crypto'
 import { canonicalJson } from '#kernel/canonical-json'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
 import type { RowOf } from '#store/rows'
 
-/** What a person may answer, in the words of the wire. */
+/** The decisions of a person, as in the API. */
 export const decisionValues = ['approved', 'rejected', 'request_changes'] as const
 export type DecisionValue = (typeof decisionValues)[number]
 
@@ -19,17 +19,17 @@ export function isDecisionValue(text: string): text is DecisionValue {
   return decisionValues.some((known) => known === text)
 }
 
-/** What the room that asked does when the answer is there. */
+/** The steps of the owner after an answer. */
 export const resumeSteps = [
   'run_command',
   'fail_command',
-  /** As `fail_command`; whoever wants another plan submits a new command. */
+  /** Like `fail_command`; another plan needs a new command. */
   'fail_or_replan',
   'ask_for_input',
   'expire_command',
   'effect_happened',
   'effect_did_not_happen',
-  /** Nobody answered, and the question is still open. */
+  /** There was no answer, so the question stays open. */
   'ask_again',
 ] as const
 export type ResumeStep = (typeof resumeSteps)[number]
@@ -41,19 +41,22 @@ export type Resume = {
   readonly on_expired: ResumeStep
 }
 
-/** The part of an approval type that counts until the answer, copied when asked: a later edit of the type changes nothing. */
+/**
+ * The part of an approval type that applies until the answer. It is copied to the row, so a later change of the type has no
+ * effect.
+ */
 export type AskedContract = {
   readonly type_version: string
-  /** Gates hold their command together; a question about one effect stands alone. */
+  /** All approvals about a command must agree; an approval about one effect is independent. */
   readonly about: 'command' | 'effect'
   readonly decision_values: readonly DecisionValue[]
-  /** What each answer means, for people. */
+  /** The meaning of each decision, for people. */
   readonly meanings: Readonly<Partial<Record<DecisionValue, string>>>
   readonly reason_required: readonly DecisionValue[]
   readonly edits_allowed: boolean
   readonly resume: Resume
   readonly reminders_after_minutes: readonly number[]
-  /** After so long the members of this org role may decide too. */
+  /** After this time the members of the org role may also decide. */
   readonly escalation: { readonly after_minutes: number; readonly role: string } | null
   readonly ui: JsonObject
 }
@@ -61,16 +64,16 @@ export type AskedContract = {
 type EditRecord = { readonly by: string; readonly of: string; readonly fields: readonly string[] }
 
 export type RequestPayload = ApprovedContent & {
-  /** Named persons beside `approver`: `user:<uuid>`. */
+  /** Further named persons: `user:<uuid>`. */
   readonly approvers: readonly string[]
   readonly contract: AskedContract
-  /** What the provider showed when it was asked about the effect. */
+  /** The answer of the provider to a query about the effect. */
   readonly read_back?: JsonValue
-  /** Set where an approver changed the arguments: who, which approval it replaces, which fields. */
+  /** Set when an approver changed the arguments: the person, the replaced approval, the fields. */
   readonly edits?: EditRecord
 }
 
-/** The eight things that a person sees, all of them with hidden characters made visible. */
+/** The eight items that a person sees, with hidden characters made visible. */
 export type ReviewPacket = {
   readonly requested_action: {
     readonly summary: string
@@ -86,7 +89,7 @@ export type ReviewPacket = {
   readonly risk_level: string
   /** A point in time, or `never`. */
   readonly expiration: string
-  /** Where something was made visible that the eye would have missed. */
+  /** The paths of hidden characters that were made visible. */
   readonly hidden_characters: readonly string[]
 }
 
@@ -95,11 +98,11 @@ export type StoredApproval = RowOf<
   { readonly request_payload: RequestPayload; readonly review_packet: ReviewPacket }
 >
 
-/** Everything that a person says yes to. Change any part of it and it is another question. */
+/** The content that a person approves. A change of any part needs a new approval. */
 export type ApprovedContent = {
-  /** As validated, not as sent. */
+  /** After validation, not as sent. */
   readonly arguments: JsonObject
-  /** What the plan will do, in the order of its declaration. */
+  /** The effects of the plan, in the order of declaration. */
   readonly effects: readonly JsonValue[]
   readonly policy_version: string
   readonly command_version: string
@@ -114,35 +117,35 @@ export type ApprovalRequest = {
   readonly workspaceId: string
   readonly commandId: string
   readonly approvalType: string
-  /** On whose authority the command runs: `user:<uuid>`, also where an agent proposed it. */
+  /** The person whose authority the command has: `user:<uuid>`, even if an agent proposed it. */
   readonly requestedBy: string
   /** For types that take the approver from the request: a person, or an org role. */
   readonly approver?: string
-  /** More persons who may answer. */
+  /** Further persons who may answer. */
   readonly approvers?: readonly string[]
-  /** More org roles whose members may answer. */
+  /** Further org roles whose members may answer. */
   readonly approverRoles?: readonly string[]
   readonly content: ApprovedContent
   readonly packet: PacketWords
-  /** The four below only tighten what the type says: a higher risk, more persons, less time, no self-decision. */
+  /** The next four only tighten the type: a higher risk, more persons, less time, no self-decision. */
   readonly riskLevel?: string
   readonly approvalsRequired?: number
   readonly expiresInMinutes?: number
   readonly selfDecisionAllowed?: boolean
-  /** What a question about one effect is about, and what the provider showed when it was asked. */
+  /** For an approval about one effect: the effect, and the answer of the provider. */
   readonly domainEffectId?: string
   readonly readBack?: JsonValue
   readonly edits?: EditRecord
 }
 
-/** The packet's items that only the asking room knows; requester, risk and expiration come from the row itself. */
+/** The items of the packet that only the owner knows; requester, risk and expiration come from the row. */
 type PacketWords = {
-  /** One sentence; the arguments and effects stand below it, exactly. */
+  /** One sentence; the exact arguments and effects follow it. */
   readonly requestedAction: string
   readonly why: string
   /** Data and artifacts, one each. */
   readonly affected: readonly string[]
-  /** The policy that asked, and its reason. */
+  /** The policy that requires the approval, and its reason. */
   readonly policy: string
   readonly afterApproval: string
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type ApprovalRoom, openApprovalRoom } from '#test/approvals'
 import { accepted, TRACE } from '#test/tenant'
-import { escalateApprovals, listCrowdedTypes, listDueReminders, remindApprovers } from './sweep-approvals.ts'
+import { escalateApprovals, listDueReminders, remindApprovers } from './sweep-approvals.ts'
 import type { ApprovalNotice, Notify } from './deps.ts'
 
 describe('reminders and escalation', () => {
@@ -120,15 +120,5 @@ describe('reminders and escalation', () => {
     assert.deepEqual((await escalateApprovals(room.world, notify, { traceId: TRACE })).escalated, [])
     assert.equal((await room.eventsOf(approval)).at(-1)?.type, 'approval_escalated')
     accepted(await room.decide(approval, board, 'approved'))
-  })
-
-  test('a hundred open ones of one kind are told apart from ninety-nine', async () => {
-    const { workspace_id, approval_type } = await room.ask({ approvalType: 'override' })
-    const waiting = async () =>
-      (await listCrowdedTypes(room.world.db)).filter((each) => each.approval_type === approval_type)
-    for (let index = 1; index < 99; index++) await room.ask({ approvalType: 'override' })
-    assert.deepEqual(await waiting(), [])
-    await room.ask({ approvalType: 'override' })
-    assert.deepEqual(await waiting(), [{ workspace_id, approval_type, waiting: 100 }])
   })
 })

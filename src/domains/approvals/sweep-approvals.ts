@@ -1,17 +1,20 @@
-/** The sweeps over open approvals: reminders, the next role, expiry. Driven by each approval's own turns and by a schedule; any number of sweepers at once do each thing once. */
-import { bySystem } from '#kernel/actor'
+/**
+ * The sweeps over open approvals: reminders, escalation, expiry. The turns of each approval and a schedule run them. Any number of
+ * concurrent sweepers do each thing once.
+ */
+import { type Actor, bySystem } from '#kernel/actor'
 import { type Sql, statement, type Tx } from '#store'
-import { actorAs, approvalTable, findDatabaseTime, saveExpired } from './approval.ts'
+import { approvalTable, findDatabaseTime } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { lockSubject, applyDecision } from './decide-approval.ts'
 import type { ApprovalDeps, NoticeName, Notify, Sweep } from './deps.ts'
 
 type DueReminder = StoredApproval & {
-  /** The how-manieth reminder, from 1. */
+  /** The number of the reminder, from 1. */
   readonly reminder: number
 }
 
-/** $1 limit, $2 only this approval, or null. Of several that are due for one approval only the last is worth sending. */
+/** $1 limit, $2 only this approval, or null. Of several due reminders of one approval only the last is returned. */
 const listDueRemindersSql = statement<DueReminder>(
   'approvals.list_due_reminders',
   `select t.*, due.reminder
@@ -30,7 +33,7 @@ const listDueRemindersSql = statement<DueReminder>(
     limit $1`,
 )
 
-/** Over the row `t`; asked once more by the statement that writes. */
+/** A condition on the row `t`; the statement that writes checks it again. */
 const isOverdue = `t.status = 'pending' and (t.expires_at is null or t.expires_at > statement_timestamp())
       and t.created_at + make_interval(mins => (t.request_payload->'contract'->'escalation'->>'after_minutes')::int) <= statement_timestamp()
       and not t.request_payload->'contract'->'escalation'->>'role' = any (t.approver_roles)`
@@ -45,7 +48,7 @@ const listEscalations = statement<{ readonly approval_id: string }>(
     limit $1`,
 )
 
-/** $1 approval. No row when another sweeper was first, or it was answered meanwhile. */
+/** $1 approval. Returns no row when another sweeper was first, or when the approval was answered meanwhile. */
 const escalateApproval = statement<StoredApproval & { readonly role: string }>(
   'approvals.escalate',
   `update concord.approvals t
@@ -54,20 +57,7 @@ const escalateApproval = statement<StoredApproval & { readonly role: string }>(
    returning t.*, t.request_payload->'contract'->'escalation'->>'role' as role`,
 )
 
-type CrowdedType = { readonly workspace_id: string; readonly approval_type: string; readonly waiting: number }
-
-/** $1 how many are too many. */
-const listCrowded = statement<CrowdedType>(
-  'approvals.list_crowded',
-  `select workspace_id, approval_type, count(*)::int as waiting
-     from concord.approvals
-    where status = 'pending'
-    group by workspace_id, approval_type
-   having count(*) >= $1
-    order by waiting desc, workspace_id, approval_type`,
-)
-
-/** For the step that tells the approver about a new approval; true the first time, however often the step runs. */
+/** Records a delivered notice; returns true the first time, however often the step runs. */
 export async function recordNotified(
   tx: Tx,
   approval: StoredApproval,
@@ -76,7 +66,7 @@ export async function recordNotified(
   const at = await findDatabaseTime(tx)
   const payload = { channel, notice, approver: approval.approver }
   const fact = { type: 'approval_notified', at, payload, round: `${channel}:${notice}` } as const
-  return approvalTable.append(tx, approval, actorAs(bySystem(traceId), 'system'), fact)
+  return approvalTable.append(tx, approval, bySystem(traceId), fact)
 }
 
 export function listDueReminders(
@@ -89,7 +79,7 @@ export function listDueReminders(
 
 type Failure = { readonly approvalId: string; readonly error: unknown }
 
-/** Each due reminder once, over all sweepers: the sweeper that records it sends it. */
+/** Each due reminder is sent once over all sweepers: the one that records it sends it. */
 export async function remindApprovers(
   deps: Pick<ApprovalDeps, 'db'>,
   notify: Notify,
@@ -100,14 +90,14 @@ export async function remindApprovers(
     const at = await findDatabaseTime(tx)
     const payload = { reminder, approver: approval.approver }
     const fact = { type: 'approval_reminded', at, payload, round: String(reminder) } as const
-    if (!(await approvalTable.append(tx, approval, actorAs(bySystem(traceId), 'system'), fact))) return undefined
+    if (!(await approvalTable.append(tx, approval, bySystem(traceId), fact))) return undefined
     await notify(tx, { approval, why: 'reminder' })
     return approval
   })
   return { sent: done.length, failed }
 }
 
-/** Lets the role of the type's contract decide beside the ones who were asked. Gives the approvals that it opened up. */
+/** Adds the role of the type's contract to those who may decide, and returns the changed approvals. */
 export async function escalateApprovals(
   deps: Pick<ApprovalDeps, 'db' | 'newId'>,
   notify: Notify,
@@ -120,14 +110,14 @@ export async function escalateApprovals(
     const { role, ...approval } = row
     const at = await findDatabaseTime(tx)
     const fact = { type: 'approval_escalated', at, newId: deps.newId, payload: { role } } as const
-    await approvalTable.append(tx, approval, actorAs(bySystem(traceId), 'system'), fact)
+    await approvalTable.append(tx, approval, bySystem(traceId), fact)
     await notify(tx, { approval, why: 'escalation' })
     return approval
   })
   return { escalated: done, failed }
 }
 
-/** A transaction each: one that cannot be told does not keep the others waiting, and is tried again by the next sweep. */
+/** One transaction for each row: a failing one does not block the others, and the next sweep tries it again. */
 async function eachAlone<Row extends { readonly approval_id: string }, Done>(
   { db }: Pick<ApprovalDeps, 'db'>,
   rows: readonly Row[],
@@ -146,13 +136,6 @@ async function eachAlone<Row extends { readonly approval_id: string }, Done>(
   return { done, failed }
 }
 
-/** A hundred open questions of one kind are a hundred clicks without reading: somebody should hear about it. */
-const CROWDED_AT = 100
-
-export function listCrowdedTypes(sql: Sql, crowdedAt = CROWDED_AT): Promise<readonly CrowdedType[]> {
-  return sql.run(listCrowded, [crowdedAt])
-}
-
 type OverdueRow = { readonly approval_id: string; readonly workspace_id: string }
 
 /** $1 limit, $2 only this approval, or null. */
@@ -167,9 +150,9 @@ const listOverdue = statement<OverdueRow>(
 
 type Swept = {
   readonly expired: number
-  /** Left as they were, because their command could not be moved along; the next sweep tries again. */
-  readonly failed: readonly { readonly approvalId: string; readonly error: unknown }[]
-  /** The batch was full: there may be more. */
+  /** Unchanged, because the command could not be moved; the next sweep tries again. */
+  readonly failed: readonly Failure[]
+  /** True when the batch was full, so that there may be more. */
   readonly more: boolean
 }
 
@@ -178,34 +161,30 @@ export async function expireApprovals(
   { limit = 100, traceId, approvalId = null }: Sweep,
 ): Promise<Swept> {
   const overdue = await deps.db.run(listOverdue, [limit, approvalId])
-  const failed: { approvalId: string; error: unknown }[] = []
-  let expired = 0
-  for (const row of overdue) {
-    // A transaction each: one command that cannot be moved does not keep the others waiting.
-    try {
-      if (await expireOne(deps, row, traceId)) expired += 1
-    } catch (error) {
-      failed.push({ approvalId: row.approval_id, error })
-    }
-  }
-  return { expired, failed, more: overdue.length === limit }
+  const actor = bySystem(traceId)
+  const { done, failed } = await eachAlone(deps, overdue, (tx, row) => expireOne(tx, deps, actor, row))
+  return { expired: done.length, failed, more: overdue.length === limit }
 }
 
-function expireOne(deps: ApprovalDeps, { approval_id, workspace_id }: OverdueRow, traceId: string): Promise<boolean> {
-  const by = bySystem(traceId)
-  return deps.db.transaction(async (tx) => {
-    const known = await approvalTable.find(tx, workspace_id, approval_id)
-    if (known?.status !== 'pending') return false
-    const locked = await lockSubject(tx, deps, known)
-    const approval = locked.approvals.find((each) => each.approval_id === approval_id)
-    if (approval?.status !== 'pending') return false
-    const moved = await saveExpired(tx, actorAs(by, 'system'), approval, {
-      at: locked.at,
-      newId: deps.newId,
-      why: 'no_answer_in_time',
-    })
-    if (!moved.ok) return false
-    await applyDecision(tx, deps, moved.row, locked, by)
-    return true
+/** Returns undefined when the approval was answered meanwhile. */
+async function expireOne(
+  tx: Tx,
+  deps: ApprovalDeps,
+  actor: Actor<'system'>,
+  { approval_id, workspace_id }: OverdueRow,
+): Promise<StoredApproval | undefined> {
+  const known = await approvalTable.find(tx, workspace_id, approval_id)
+  if (known?.status !== 'pending') return undefined
+  const locked = await lockSubject(tx, deps, known)
+  const approval = locked.approvals.find((each) => each.approval_id === approval_id)
+  if (approval?.status !== 'pending') return undefined
+  const moved = await approvalTable.transition(tx, approval, 'expired', actor, {
+    at: locked.at,
+    newId: deps.newId,
+    guards: ['overdue'],
+    payload: { reason: 'no_answer_in_time', expired_at: approval.expires_at?.toISOString() ?? null },
   })
+  if (!moved.ok) return undefined
+  await applyDecision(tx, deps, actor, moved.row, locked)
+  return moved.row
 }

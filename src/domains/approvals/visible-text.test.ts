@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { showText, showValue } from './review-packet.ts'
+import { showText } from '#kernel/visible-text'
+import { showValue } from './review-packet.ts'
 
 test('what the eye misses is shown: zero width, direction, tags, fillers, control characters, strange spaces', () => {
   const cases = {

@@ -13,6 +13,7 @@ import {
   getCommandSchedule,
   removeCommandSchedule,
 } from './command-schedule.ts'
+import { byPerson } from '#kernel/actor'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
@@ -118,17 +119,12 @@ describe('firings', () => {
       `select approval_id from concord.approvals where status = 'pending' order by created_at limit 1`,
     )
     if (!approval) return 'nothing waits'
-    const decided = await decideApproval(
-      work().approvals,
-      { ...principal, orgRoles: ['boss'] },
-      {
-        workspaceId: tenant.workspace.id,
-        approvalId: approval.approval_id,
-        decision: 'approved',
-        reason: undefined,
-        traceId: TRACE,
-      },
-    )
+    const decided = await decideApproval(work().approvals, byPerson({ ...principal, orgRoles: ['boss'] }, TRACE), {
+      workspaceId: tenant.workspace.id,
+      approvalId: approval.approval_id,
+      decision: 'approved',
+      reason: undefined,
+    })
     return decided.ok ? 'approved' : decided.code
   }
 

@@ -15,6 +15,7 @@ import type { HeldCommand } from './command-table.ts'
 import { openCommandTurns, openDrive, reconcileCommands } from './drive.ts'
 import { submitCommand } from './submit.ts'
 import { actingFor, type CommandDeps } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 const BOOK = 'connector.hotel.book_a'
 
@@ -109,7 +110,7 @@ describe('an operator aborts', () => {
     accepted(await addDependency(world, asking, edge))
     const approvals = { ...room.approvals, owner: openApprovalOwner(world) }
     const answer = { workspaceId: edge.workspaceId, approvalId: await pendingOf(room, id), decision: 'approved' }
-    accepted(await decideApproval(approvals, decider(room), { ...answer, reason: 'yes', traceId: TRACE }))
+    accepted(await decideApproval(approvals, byPerson(decider(room), TRACE), { ...answer, reason: 'yes' }))
     assert.equal(await room.statusOf(id), 'approved')
     await room.settle(parent)
     assert.deepEqual(await openDrive(room.world)(id, nextFence()), { t: 'done' })

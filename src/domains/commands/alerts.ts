@@ -6,6 +6,7 @@
 import { showActor } from '#domains/approvals'
 import { postNotification } from '#domains/connectors'
 import { listActive } from '#domains/identity'
+import { eventBy } from '#kernel/actor'
 import type { Clock, NewId } from '#kernel/clock'
 import { encodeId } from '#kernel/ids'
 import type { Drive, Runtime } from '#runtime'
@@ -207,9 +208,7 @@ async function record(
     eventId: eventIdOf(type, event_id, more.channel ?? ''),
     type,
     payload: { incident_id: event_id, ...more, target_type: 'command', target_id: command_id },
-    actor: systemActor.id,
-    actorKind: systemActor.kind,
-    traceId: trace_id,
+    ...eventBy({ ...systemActor, traceId: trace_id }),
     at: now(),
     links: { workspace_id, command_id },
   }

@@ -11,6 +11,7 @@ import { type EffectCall, EffectPending } from './catalog/effect-definition.ts'
 import { compensateDefinitions } from './compensate-task.ts'
 import type { CommandDeps } from './deps.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
+import { byPerson } from '#kernel/actor'
 
 const [BOOK_A, BOOK_B, DRIFT] = ['connector.hotel.book_a', 'connector.hotel.book_b', 'work.drifting']
 
@@ -50,7 +51,7 @@ describe('compensation that an agent proposes', () => {
   const approve = async (commandId: string, decision = 'approved') => {
     const approvalId = await pendingOf(room, commandId)
     const answer = { workspaceId, approvalId, decision, reason: 'so', traceId: TRACE }
-    accepted(await decideApproval(room.approvals, decider(room), answer))
+    accepted(await decideApproval(room.approvals, byPerson(decider(room), TRACE), answer))
     await room.settle(commandId)
     await room.settleWoken()
   }
@@ -173,7 +174,7 @@ describe('compensation that an agent proposes', () => {
     assert.match(await said(undo(room.clock.newId())), /^deny: There is no such command/)
     const running = await room.submit({ subject: 's' })
     await room.settle(running)
-    assert.match(await said(undo(running)), /^deny: Only a failed command is undone; this one has succeeded/)
+    assert.match(await said(undo(running)), /^deny: Only a failed command can be compensated; this one has succeeded/)
     assert.equal(undone().length, before)
     // An administrator's agent has to ask as well; the administrator in person does not.
     const { principal: admin } = room.tenant.people.admin

@@ -1,6 +1,6 @@
 /**
- * Compensate Command, which every installation has: undoing a failed command as a governed command, so that an agent may propose it. It
- * names a command and nothing else: what is undone, how and in which order stands in the catalog and on the rows, as for an operator.
+ * The shipped task Compensate Command: compensates a failed command as a governed command, so that an agent may propose it. It names only
+ * the command; the effects to undo and their order come from the catalog and the rows, as for an operator.
  */
 import { z } from 'zod'
 import { planCompensation } from '#kernel/saga/compensation'
@@ -31,7 +31,7 @@ function targetOf(asked: JsonObject): string {
   return decoded?.ok ? decoded.value : ''
 }
 
-/** What the rule knows of the command that would be undone; one of another workspace does not exist. */
+/** The facts about the command to compensate. A command of another workspace does not exist. */
 export const compensationFacts: FactSources = {
   compensation_target: async ({ db }, { workspace_id, payload: asked }) => {
     const found = await findCommand(db, workspace_id, targetOf(asked))
@@ -44,20 +44,21 @@ export const compensationFacts: FactSources = {
 const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
 const factsOf = (value: unknown): Facts => (typeof value === 'object' && value !== null ? (value as Facts) : {})
 
-/** Undoing is an operator's decision: an administrator who asks in person is one, for everybody else one is asked. */
+/** Compensation needs an operator: an administrator who asks in person is one, for everyone else one is asked. */
 function decideCompensation({ command, context }: PolicyInput): PolicyAnswer {
   const target = factsOf(context['facts'])['compensation_target']
   if (typeof target !== 'object' || target === null) return deny('There is no such command.')
   const { status, requested_by, undoable } = target as Facts
   const { role } = factsOf(context['metadata'])
   if (role !== 'admin' && requested_by !== command['requested_by'])
-    return deny('Only the requester of a command and administrators may have it undone.')
-  if (status !== 'failed') return deny(`Only a failed command is undone; this one ${sayState(String(status))}.`)
-  if (undoable === 0) return deny('Nothing that it did can be undone.')
+    return deny('Only the requester of a command and administrators may have it compensated.')
+  if (status !== 'failed')
+    return deny(`Only a failed command can be compensated; this one ${sayState(String(status))}.`)
+  if (undoable === 0) return deny('None of its effects can be undone.')
   if (role === 'admin' && context['run_as'] === 'user') return { decision: 'allow' }
   return {
     decision: 'require_approval',
-    reasons: [`${String(undoable)} deeds of a failed command would be undone.`],
+    reasons: [`${String(undoable)} effects of a failed command would be undone.`],
     required_approvals: ['operator'],
   }
 }
@@ -73,22 +74,22 @@ async function compensate(deps: CommandDeps, call: EffectCall): Promise<JsonObje
   const { workspaceId, payload: asked, traceId } = call
   const commandId = targetOf(asked)
   const found = await findCommand(deps.db, workspaceId, commandId)
-  // A repeat after a crash: the walk has begun, or is over.
+  // A repeat after a crash: the compensation has begun or ended.
   if (found?.command.status === 'compensating') throw new EffectPending(commandId, 'compensated')
   if (found?.command.status === 'compensated')
     return { command_id: encodeId('command', commandId), status: 'compensated' }
   const lost = planCompensation(found?.effects ?? []).steps.find(
     ({ compensation: name }) => !deps.catalog.undos.has(name),
   )
-  // Found out before the first deed is undone, not in the middle of the way.
+  // Checked before the first effect is undone, not in the middle of the compensation.
   if (lost) throw new EffectFailure('validation_error', `no handler for ${quote(lost.compensation)}`, 'no')
-  const reason = `asked for by ${encodeId('command', call.commandId)}`
+  const reason = `requested by ${encodeId('command', call.commandId)}`
   const begun = await compensateCommand(deps, { ...systemActor, traceId }, { workspaceId, commandId, reason })
   if (!begun.ok) throw new EffectFailure('validation_error', begun.reason, 'no')
   throw new EffectPending(commandId, 'compensated')
 }
 
-/** `world` is asked for at the first call: the catalog is there before the room is. */
+/** `deps` is called at the first use, because the catalog is opened before the room. */
 export function compensateDefinitions(deps: () => CommandDeps): readonly Definition[] {
   return [
     definePolicy(rule, { facts: ['compensation_target'] }),
@@ -99,7 +100,7 @@ export function compensateDefinitions(deps: () => CommandDeps): readonly Definit
     }),
     defineCommandType({
       name: TYPE,
-      description: 'Undoes what a failed command had done, last deed first.',
+      description: 'Undoes the effects of a failed command, last first.',
       payload,
       side_effects: [EFFECT],
       error_classes: ['validation_error', 'policy_denied', 'approval_rejected', 'internal_error'],
@@ -110,7 +111,7 @@ export function compensateDefinitions(deps: () => CommandDeps): readonly Definit
     }),
     defineTask({
       name: COMPENSATE_COMMAND,
-      description: 'What a failed command had done, undone.',
+      description: 'Undoes the effects of a failed command.',
       command_type: TYPE,
       function_name: TYPE,
       ingress_types: ['user_request', 'agent_action'],
@@ -118,7 +119,7 @@ export function compensateDefinitions(deps: () => CommandDeps): readonly Definit
       async_required: true,
       policy_checks: ['permission', rule.name],
       risk_level: 'medium',
-      // A walk that halted is asked for anew, as another command: this one has waited for it in vain.
+      // After a compensation that stopped, a new command is submitted.
       max_attempts: 1,
     }),
   ]

@@ -14,6 +14,7 @@ import { connectorDefinitions } from './catalog/connector-effects.ts'
 import type { EffectCall } from './catalog/effect-definition.ts'
 import { withoutArtifacts } from './call-effect.ts'
 import { compensateCommand } from './change-command.ts'
+import { byPerson } from '#kernel/actor'
 
 describe('connector operations as effects', () => {
   let room: TestRoom
@@ -82,8 +83,8 @@ describe('connector operations as effects', () => {
     accepted(
       await decideApproval(
         room.approvals,
-        { ...room.tenant.people.admin.principal, userId, externalId, orgRoles },
-        { workspaceId: room.tenant.workspace.id, approvalId, decision: 'approved', traceId: TRACE },
+        byPerson({ ...room.tenant.people.admin.principal, userId, externalId, orgRoles }, TRACE),
+        { workspaceId: room.tenant.workspace.id, approvalId, decision: 'approved' },
       ),
     )
     assert.equal(await room.settle(id), 'succeeded')

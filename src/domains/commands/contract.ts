@@ -1,4 +1,4 @@
-/** The shapes that cross the edge of this room: what callers send, and what they get to see. No runtime fields among them. */
+/** The bodies and views of this room's HTTP API. They contain no runtime fields. */
 import type { JsonObject } from '#kernel/json-value'
 import { encodeId, handedOnIds, withShownIds, withShownTarget } from '#kernel/ids'
 import { z } from 'zod'
@@ -15,11 +15,11 @@ import type { HistoryEvent } from './explain-command.ts'
 import { describeProgress, nextMoves } from './progress.ts'
 import { taskOf } from './tasks.ts'
 
-// The machine's own list, in its order; zod wants to see that it is not empty.
+// The states of the machine in their order. Zod requires a non-empty list.
 const states = statesOf(commandMachine) as [CommandState, ...CommandState[]]
 export const commandStatus = z.enum(states).meta({ id: 'CommandStatus', example: 'succeeded' })
 
-// Any JSON object; the guard has checked every value before it gets here, and the type of the task checks its shape.
+// Any JSON object. The guard has checked every value, and the task checks the shape.
 const payload = z.record(z.string(), z.unknown()).transform((value) => value as JsonObject)
 
 const dependency = {
@@ -186,7 +186,6 @@ export function toCommandView(
     requested_by: showActor(command.requested_by),
     requested_by_name: nameOfActor(command.requested_by, names),
     ingress: command.ingress,
-    // JSON from a jsonb column.
     payload: redactPayload(command.payload, task?.type.fields ?? {}, 'pii'),
     result: withShownIds(command.result ?? null, handedOnIds),
     error: command.error,

@@ -9,6 +9,7 @@ import { TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive.ts'
 import { actingFor, type CommandDeps } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 /** Counts the passages of every write, before and after its commit, and dies at one of them. */
 class DeathPlan {
@@ -107,11 +108,10 @@ describe('a process that dies', () => {
       [id],
     )
     if (row)
-      await decideApproval({ ...room.approvals, db: room.db }, decider(room), {
+      await decideApproval({ ...room.approvals, db: room.db }, byPerson(decider(room), TRACE), {
         workspaceId,
         approvalId: row.approval_id,
         decision: 'approved',
-        traceId: TRACE,
       })
   }
 

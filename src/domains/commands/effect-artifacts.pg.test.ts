@@ -12,6 +12,7 @@ import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { compensateCommand } from './change-command.ts'
 import { PUBLISH_ARTIFACT } from './publish-artifact.ts'
 import { actingFor } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 type Result = { readonly artifact_id: string; readonly checksum: string }
 
@@ -56,12 +57,11 @@ describe('artifacts of effects', () => {
     )
     const [{ approval_id: approvalId } = { approval_id: '' }] = items
     accepted(
-      await decideApproval(commands.approvals, who, {
+      await decideApproval(commands.approvals, byPerson(who, TRACE), {
         workspaceId,
         approvalId,
         decision,
         reason: 'so',
-        traceId: TRACE,
       }),
     )
     await commands.settle(commandId)
@@ -226,10 +226,10 @@ describe('artifacts of effects', () => {
     const old = await aNote({ text: 'old' })
     await aNote({ text: 'new', supersedes: old.artifact_id })
     const cases: readonly (readonly [Result, RegExp])[] = [
-      [{ ...good, checksum: `sha256:${'0'.repeat(64)}` }, /not the one that was asked about/],
+      [{ ...good, checksum: `sha256:${'0'.repeat(64)}` }, /another checksum than the request/],
       [foreign, /no such artifact/],
       [diary, /no such artifact/],
-      [old, /superseded is not published/],
+      [old, /superseded cannot be published/],
     ]
     for (const [{ artifact_id, checksum }, said] of cases) {
       const id = await publish({ artifact_id, checksum }, 'internal')

@@ -1,4 +1,4 @@
-/** A due time becomes an ordinary command: its key is the schedule and the time, so any number of schedulers make one. */
+/** Submits the command of a due schedule. Its key is the schedule and the time, so any number of schedulers submit one command. */
 import type { Actor } from '#kernel/actor'
 import { scheduleKey } from '#kernel/idempotency-key'
 import type { JsonObject } from '#kernel/json-value'
@@ -9,18 +9,18 @@ import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { submitCommand, type SubmittedCommand } from './submit.ts'
 import type { CommandDeps } from './deps.ts'
 
-export type Firing = {
+type Firing = {
   readonly workspaceId: string
   readonly dueAt: Date
   readonly traceId: string
   readonly requestId: string
-  /** Woken when the command has ended or waits for people. */
+  /** Woken when the command ends or waits for people. */
   readonly follower?: Process | undefined
-  /** On whose behalf; left out: the schedule itself, with the rights of the installation. */
+  /** The requester. Omitted: the schedule itself, with the rights of the installation. */
   readonly by?: Actor
 }
 
-/** The task that a schedule of this type starts: one that is open to the clock, if there is one. */
+/** The task that a schedule of this command type starts: one that allows `scheduled_trigger`, if there is one. */
 export function findScheduledTask({ tasks, taskOfType }: Catalog, commandType: string): CompiledTask | undefined {
   const open = [...tasks.values()].find(
     ({ type, spec }) => type.name === commandType && spec.ingress_types.includes('scheduled_trigger'),
@@ -28,7 +28,7 @@ export function findScheduledTask({ tasks, taskOfType }: Catalog, commandType: s
   return open ?? taskOfType.get(commandType)
 }
 
-/** The command type that somebody means who names it, or the task that the clock starts for it. */
+/** Resolves the name of a command type, or of the task that a schedule of it starts, to the command type. */
 export function scheduledTypeOf(catalog: Catalog, named: string): string {
   const task = catalog.tasks.get(named)
   return task && findScheduledTask(catalog, task.type.name) === task ? task.type.name : named
@@ -41,7 +41,9 @@ export async function fireSchedule(
 ): Promise<Decision<SubmittedCommand>> {
   const task = findScheduledTask(deps.catalog, spec.command_type)
   if (!task)
-    return refuse('task_unknown', `No task runs ${quote(spec.command_type)} any more.`, { path: 'command_type' })
+    return refuse('task_unknown', `No task has the command type ${quote(spec.command_type)} any more.`, {
+      path: 'command_type',
+    })
   return submitCommand(deps, by ?? { id: `schedule:${spec.name}`, kind: 'system', traceId }, {
     workspaceId,
     taskName: task.spec.name,

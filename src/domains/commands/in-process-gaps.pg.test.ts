@@ -16,6 +16,7 @@ import { openCommandTurns, openDrive, reconcileCommands } from './drive.ts'
 import { retryCommand } from './change-command.ts'
 import { submitCommand } from './submit.ts'
 import { actingFor, type CommandDeps } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 /** The same database, with something that happens right before a statement of that name. */
 function interrupted(db: Db, before: (name: string) => Promise<void>): Db {
@@ -247,11 +248,10 @@ describe('gaps around an in-process turn', () => {
     free = 0
     const answer = { workspaceId: room.tenant.workspace.id, approvalId: await pendingOf(room, gated) }
     accepted(
-      await decideApproval({ ...room.approvals, owner: openApprovalOwner(world) }, decider(room), {
+      await decideApproval({ ...room.approvals, owner: openApprovalOwner(world) }, byPerson(decider(room), TRACE), {
         ...answer,
         decision: 'approved',
         reason: 'yes',
-        traceId: TRACE,
       }),
     )
     assert.deepEqual(wakes, [{ id: gated, queue }])

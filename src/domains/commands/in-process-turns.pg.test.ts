@@ -12,6 +12,7 @@ import { openCommandTurns, openDrive, reconcileCommands } from './drive.ts'
 import { retryCommand, supplyInput } from './change-command.ts'
 import { submitCommand } from './submit.ts'
 import { actingFor, type CommandDeps } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 describe('in-process turns', () => {
   let room: TestRoom
@@ -190,7 +191,7 @@ describe('in-process turns', () => {
       decision: 'approved',
     }
     accepted(
-      await decideApproval({ ...room.approvals, owner }, decider(room), { ...answer, reason: 'yes', traceId: TRACE }),
+      await decideApproval({ ...room.approvals, owner }, byPerson(decider(room), TRACE), { ...answer, reason: 'yes' }),
     )
     await becomes(gated, 'succeeded')
     await until(() => free === 1)
@@ -232,7 +233,7 @@ describe('in-process turns', () => {
     }
     const owner = openApprovalOwner(world)
     accepted(
-      await decideApproval({ ...room.approvals, owner }, decider(room), { ...answer, reason: 'yes', traceId: TRACE }),
+      await decideApproval({ ...room.approvals, owner }, byPerson(decider(room), TRACE), { ...answer, reason: 'yes' }),
     )
     assert.deepEqual([room.woken.includes(gated), (await rowOf(gated))?.turn_token, free], [true, fence.token, 1])
     assert.equal(await room.settle(gated), 'succeeded')

@@ -1,4 +1,4 @@
-/** The door of the commands room: the catalog, the governed path from request to outcome, and its explanation. */
+/** The exports of the commands room: the catalog, the path of a command from request to outcome, and its explanation. */
 export { actionView, type ActionView, proposeActionBody, toActionView } from './actions/action-contract.ts'
 
 export { agentGateway, proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'

@@ -16,6 +16,7 @@ import { actingFor, type CommandDeps } from './deps.ts'
 import { openDrive } from './drive.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { openWriter } from './write-command.ts'
+import { byPerson } from '#kernel/actor'
 
 const RUN = 'agent.run_start'
 
@@ -130,7 +131,7 @@ describe('joints for other rooms', () => {
     wakes.length = 0
     const answer = { workspaceId, approvalId: await pendingOf(room, gated), decision: 'rejected', reason: 'no' }
     const approvals = { ...room.approvals, owner: openApprovalOwner(world) }
-    accepted(await decideApproval(approvals, decider(room), { ...answer, traceId: TRACE }))
+    accepted(await decideApproval(approvals, byPerson(decider(room), TRACE), { ...answer }))
     assert.deepEqual([await room.statusOf(gated), told()], ['failed', once])
     wakes.length = 0
     const asks = await room.submit({ steps: [] }, { follower })

@@ -1,6 +1,6 @@
 /**
- * The schedules that every installation has, and the small contract by which a room brings the work behind one: without that
- * work its schedule is not registered, because a firing that does nothing would only look like maintenance.
+ * The shipped schedules, and the definitions by which a room provides the work of one. A schedule without its work is not registered:
+ * running it would only look like maintenance.
  */
 import { z } from 'zod'
 import { errorClasses } from '#kernel/error-classes'
@@ -30,11 +30,11 @@ export type Maintenance = {
   readonly command_type: MaintenanceType
   readonly task_name: string
   readonly description: string
-  /** Safe to repeat: after a crash it is called again. What it returns is the result of the command. */
+  /** Must be safe to repeat: it is called again after a crash. Its return value is the result of the command. */
   readonly run: (call: EffectCall) => Promise<JsonObject>
 }
 
-/** What a room brings to fill one of the shipped schedules: the whole contract of its command, around one function. */
+/** The definitions behind one shipped schedule: the whole contract of its command, around one function. */
 export function defineMaintenance({ command_type, task_name, description, run }: Maintenance): readonly Definition[] {
   const effect_type = `maintenance.${command_type}`
   return [
@@ -61,7 +61,7 @@ export function defineMaintenance({ command_type, task_name, description, run }:
   ]
 }
 
-/** The shipped schedules whose command type somebody brought; a project that names one itself has its own way. */
+/** The shipped schedules whose command type is defined, except those that the project defines itself. */
 export function shippedSchedulesFor(definitions: readonly Definition[]): readonly ScheduleDefinition[] {
   const types = new Set(definitions.flatMap((each) => (each.kind === 'command_type' ? [each.name] : [])))
   const named = new Set(definitions.flatMap((each) => (each.kind === 'schedule' ? [each.spec.name] : [])))

@@ -1,4 +1,4 @@
-/** Opens the room: its lanes, its approval types and its dependencies, and closes the lanes again. */
+/** Opens the lanes, approval types and dependencies of this room, and closes the lanes again. */
 import { type ApprovalTypes, openApprovalTypes } from '#domains/approvals'
 import { openInsertLane } from '#store'
 import type { ReserveSlot } from '#turns'
@@ -9,18 +9,18 @@ import { openCommandTurns } from './drive.ts'
 import type { CommandDeps } from './deps.ts'
 import { openWriter } from './write-command.ts'
 
-export type CommandOptions = Omit<CommandDeps, 'inserts' | 'writes' | 'approvalTypes' | 'facts' | 'turns'> &
+type CommandOptions = Omit<CommandDeps, 'inserts' | 'writes' | 'approvalTypes' | 'facts' | 'turns'> &
   Partial<Pick<CommandDeps, 'facts'>> & {
     readonly approvalTypes?: ApprovalTypes
-    /** Where this process has room for a turn of its own; left out, every turn is the runtime's. */
+    /** Offers a free slot of this process for a turn. Omitted: every turn is the runtime's. */
     readonly reserveSlot?: ReserveSlot
   }
 
 export type Commands = {
   readonly deps: CommandDeps
-  /** Every `RENEW_MS`, while it is open. */
+  /** Call every `RENEW_MS` while the room is open. */
   renewTurns(): Promise<void>
-  /** Lets in-process turns end before the runtime closes; what they have not ended they hand on to it. */
+  /** Lets in-process turns end before the runtime closes. Unfinished commands are handed to the runtime. */
   drain(): Promise<void>
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * Publish Artifact, which every installation with artifacts has: inside the organisation at once, outside as far as the class of the content and the
- * rule of its type allow, and with a person's consent where they ask for it. What was agreed to is bound to the checksum.
+ * The shipped task Publish Artifact. Inside the organisation it publishes at once; outside it follows the data class of the content and the rule of
+ * its type, with an approval where they require one. The approval is bound to the checksum.
  */
 import { z } from 'zod'
 import {
@@ -40,18 +40,18 @@ function idOf(given: JsonObject): string {
   return decoded.value
 }
 
-/** What a rule may know about an artifact. One that the requester may not see does not exist. */
+/** The facts about an artifact for rules. An artifact that the requester may not see does not exist. */
 const fact = z.object({
   status: z.string(),
   checksum: z.string(),
-  // The same words in both rooms: a class that only one of them knows does not compile.
+  // Both rooms must have the same classes, or this does not compile.
   data_class: z.enum(contentClasses) satisfies z.ZodType<DataClass>,
   external_sharing: z.enum(sharingRules),
 })
 
 export function artifactFacts({ db, types }: Pick<ArtifactDeps, 'db' | 'types'>): FactSources {
   return {
-    artifact: async (_world, command) => {
+    artifact: async (_deps, command) => {
       const artifact = await findArtifact(db, command.workspace_id, idOf(command.payload))
       const { user_id: userId, metadata } = command.context
       const role = metadata['role'] === 'admin' ? 'admin' : 'reader'
@@ -61,7 +61,7 @@ export function artifactFacts({ db, types }: Pick<ArtifactDeps, 'db' | 'types'>)
         status: artifact.status,
         checksum: artifact.checksum,
         data_class: artifact.metadata.data_class,
-        // Of a type that is no longer defined nobody can say how far it may go.
+        // The sharing rule of a type that is no longer defined is unknown.
         external_sharing: type.ok ? type.value.external_sharing : 'deny',
       }
     },
@@ -76,9 +76,9 @@ function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
   if (!known.success) return deny('There is no such artifact.')
   const { status, checksum, data_class, external_sharing } = known.data
   const asked = input.command['payload'] as JsonObject
-  if (checksum !== asked['checksum']) return deny('The artifact is not the one that was asked about.')
+  if (checksum !== asked['checksum']) return deny('The artifact has another checksum than the request.')
   if (!['ready', 'unpublished', 'published'].includes(status))
-    return deny(`An artifact that is ${status} is not published.`)
+    return deny(`An artifact that is ${status} cannot be published.`)
   const isOutside = decideExternalSharing(input).decision !== 'allow'
   switch (decideSharing({ external_sharing }, data_class, isOutside)) {
     case 'allow':
@@ -90,7 +90,7 @@ function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
         required_approvals: ['data_owner'],
       }
     case 'deny':
-      return deny(`An artifact of the class ${data_class} does not leave the organisation.`)
+      return deny(`An artifact of the class ${data_class} may not leave the organisation.`)
   }
 }
 
@@ -105,7 +105,7 @@ export const publishArtifactDefinitions: readonly Definition[] = [
     async do({ payload: asked, artifacts }) {
       const artifact = await artifacts.find(idOf(asked))
       if (artifact.checksum !== asked['checksum'])
-        throw new EffectFailure('validation_error', 'the artifact is not the one that was asked about')
+        throw new EffectFailure('validation_error', 'the artifact has another checksum than the request')
       const destination = textOf(asked, 'destination')
       await artifacts.publish(artifact.artifact_id, destination)
       return { artifact_id: artifact.artifact_id, checksum: artifact.checksum, destination }
@@ -127,7 +127,7 @@ export const publishArtifactDefinitions: readonly Definition[] = [
   }),
   defineCommandType({
     name: 'publish_artifact',
-    description: 'Lets an artifact be used: inside the organisation, or outside where its rules and a person allow it.',
+    description: 'Publishes an artifact inside the organisation, or outside if its rules and an approver allow it.',
     payload,
     side_effects: [EFFECT],
     error_classes: ['validation_error', 'policy_denied', 'approval_rejected', 'internal_error'],
@@ -135,14 +135,14 @@ export const publishArtifactDefinitions: readonly Definition[] = [
     cancellable_by: ['requester', 'admin'],
     audit: ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed', 'artifact_published'],
     risk_level: 'medium',
-    // The words of the request may go anywhere; what may not is the content, which `artifact_sharing` judges.
+    // The fields of the request are public. The content is not, and `artifact_sharing` decides about it.
     fields: { artifact_id: 'public', checksum: 'public', destination: 'public' },
     approval: { approver: 'role:data_owner' },
     idempotency: { required: false },
   }),
   defineTask({
     name: PUBLISH_ARTIFACT,
-    description: 'An artifact, for somebody to use.',
+    description: 'Publishes an artifact.',
     command_type: 'publish_artifact',
     function_name: 'publish_artifact',
     ingress_types: ['user_request', 'agent_action'],

@@ -11,6 +11,7 @@ import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { actingFor } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 const ROUNDS = proofSize(20, 60)
 const STEPS = ['connector.hotel.book_a', 'connector.hotel.book_b', 'connector.hotel.book_c']
@@ -89,11 +90,10 @@ describe('races', () => {
       const id = await room.submit({ subject: 's', decide: 'require_approval' })
       await room.settle(id)
       const approvalId = await pendingOf(room, id)
-      const decision = decideApproval(room.approvals, decider(room), {
+      const decision = decideApproval(room.approvals, byPerson(decider(room), TRACE), {
         workspaceId: room.tenant.workspace.id,
         approvalId,
         decision: 'approved',
-        traceId: TRACE,
       })
       const [decided, cancelled] = await Promise.all([decision, cancel(id)])
       assert.ok(cancelled.ok)

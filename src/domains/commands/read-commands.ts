@@ -1,10 +1,10 @@
-/** Reads for people: lists, histories and counts of one workspace, each by workspace and behind row security. */
+/** Lists, histories and counts for people, by workspace and behind row security. */
 import { type Db, scoped, type Sql, statement } from '#store'
 import { ABORT_TOKEN } from '#turns'
 import { columnsOf, type StoredCommand } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
 
-export type CommandFilter = {
+type CommandFilter = {
   readonly status?: string | undefined
   readonly taskName?: string | undefined
   readonly requestedBy?: string | undefined
@@ -25,9 +25,9 @@ order by c.command_id desc limit $6`
 }
 
 const eventColumns = `e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`
-export type PagedEvent = StoredEvent & { readonly seq: string }
+type PagedEvent = StoredEvent & { readonly seq: string }
 
-/** In the order in which they happened to this command. */
+/** In the order in which they happened. */
 export function listCommandEvents(
   db: Db,
   workspaceId: string,
@@ -41,7 +41,7 @@ where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.seq
   )
 }
 
-export type AuditFilter = {
+type AuditFilter = {
   readonly commandId?: string | undefined
   readonly eventType?: string | undefined
   readonly actor?: string | undefined
@@ -49,7 +49,7 @@ export type AuditFilter = {
   readonly limit: number
 }
 
-/** The audit of a workspace, newest first; rejected requests are in it, without a command. */
+/** The audit of a workspace, newest first, including rejected requests, which have no command. */
 export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly PagedEvent[]> {
   const text = `select ${eventColumns} from concord.domain_events as e
 where e.workspace_id = $1 and e.purpose = 'audit' and ($2::bigint is null or e.seq < $2) and ($3::uuid is null or e.command_id = $3)
@@ -61,13 +61,13 @@ order by e.seq desc limit $6`
   )
 }
 
-export type WorkspaceStats = {
+type WorkspaceStats = {
   readonly commands: Readonly<Record<string, number>>
   readonly errors: Readonly<Record<string, number>>
   readonly effects_open: number
 }
 
-/** Counts of the last days, by status and by error class; an index range, not the whole table. */
+/** Counts since a time, by status and by error class. Reads an index range, not the whole table. */
 export function countCommands(db: Db, workspaceId: string, since: Date): Promise<WorkspaceStats> {
   return scoped(db, workspaceId).read(async (tx) => {
     const byStatus = await tx.query<{ name: string; count: number }>(
@@ -89,11 +89,11 @@ export function countCommands(db: Db, workspaceId: string, since: Date): Promise
   })
 }
 
-export type ParkedCommand = { readonly command_id: string; readonly error: string; readonly since: Date }
+type ParkedCommand = { readonly command_id: string; readonly error: string; readonly since: Date }
 
 /**
- * $1 limit. An approved command has an error only while its task is gone; it waits since the last approval. The runtime lists those that an
- * operator has stopped.
+ * $1 limit. An approved command has an error only while its task is missing. It waits since the last approval. The runtime lists those that
+ * an operator has stopped.
  */
 const listParkedRows = statement<ParkedCommand>(
   'commands_list_parked',
@@ -105,7 +105,7 @@ const listParkedRows = statement<ParkedCommand>(
     order by c.command_id limit $1`,
 )
 
-/** Of all workspaces, for operators. */
+/** Across all workspaces, for operators. */
 export function listParked(sql: Sql, limit: number): Promise<readonly ParkedCommand[]> {
   return sql.run(listParkedRows, [limit])
 }

@@ -1,5 +1,5 @@
-/** Takes in what an outside system sends: signed, fresh, once. It becomes a command, a record, or an audited rejection. */
-import type { Actor } from '#kernel/actor'
+/** Receives webhooks: signed, recent, and each once. A delivery becomes a command, a record, or an audited rejection. */
+import { type Actor, eventBy } from '#kernel/actor'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { JsonObject } from '#kernel/json-value'
 import { parseGuardedObject } from '#kernel/json-guard'
@@ -15,11 +15,11 @@ export type WebhookSource = {
   readonly name: string
   readonly workspaceId: string
   readonly secret: Uint8Array
-  /** What an event of the source asks for; undefined: nothing, it is only recorded. */
+  /** Maps an event to a task. Undefined: the event is only recorded. */
   readonly map: (event: JsonObject) => { readonly taskName: string; readonly payload: JsonObject } | undefined
 }
 
-export type WebhookDelivery = {
+type WebhookDelivery = {
   readonly id: string | undefined
   readonly timestamp: string | undefined
   readonly signature: string | undefined
@@ -35,7 +35,7 @@ const TOLERANCE_MS = 5 * 60_000
 const SIGNATURE = /^v1=([0-9a-f]{64})$/
 const EVENT_ID = /^[\w.:-]{1,200}$/
 
-/** One answer for every wrong signature: missing, malformed, of another body, of another secret. */
+/** All wrong signatures get the same answer: missing, malformed, for another body, or with another secret. */
 export function checkDelivery(
   source: Pick<WebhookSource, 'secret'>,
   { id, timestamp, signature, body }: WebhookDelivery,
@@ -63,21 +63,20 @@ export function checkDelivery(
   return accept(id)
 }
 
-/** For senders written by us, and for tests. */
+/** Signs a delivery as a sender does. */
 export function signDelivery(secret: Uint8Array, id: string, timestamp: string, body: Uint8Array): string {
   return `v1=${createHmac('sha256', secret).update(`${id}.${timestamp}.`).update(body).digest('hex')}`
 }
 
-/** A delivery as it came in; a body that could not be read is refused and recorded like any other. */
+/** A delivery as it arrived. An unreadable body is refused and recorded like any other. */
 type ArrivedDelivery = Omit<WebhookDelivery, 'body'> & { readonly body: Decision<Uint8Array> }
 type DeliveryIds = { readonly traceId: string; readonly requestId: string }
-export type ReceiveWebhook = (
+type ReceiveWebhook = (
   source: WebhookSource,
   delivery: ArrivedDelivery,
   ids: DeliveryIds,
 ) => Promise<Decision<Received>>
 
-/** Every delivery becomes a command, a record, or an audited rejection. */
 export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
   const recordRefused = openRefusedRecord(deps)
   return async (source, { body, ...head }, ids) => {
@@ -93,7 +92,7 @@ export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
       workspaceId: source.workspaceId,
       taskName: asked.taskName,
       payload: asked.payload,
-      // One command per event of the provider, in whatever order and how often it is delivered.
+      // One command per event of the provider, however often and in whatever order it is delivered.
       idempotencyKey: webhookKey(source.name, id),
       ingress: 'webhook',
       requestId: ids.requestId,
@@ -109,7 +108,7 @@ export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
   }
 }
 
-/** The mapping is code of the project. Its message may quote the body, so the refusal names the kind of error alone. */
+/** The mapping is project code. Its error may quote the body, so the refusal names only the kind of error. */
 function mapEvent({ name, map }: WebhookSource, event: JsonObject): Decision<ReturnType<WebhookSource['map']>> {
   try {
     return accept(map(event))
@@ -136,8 +135,8 @@ const REFUSED_ROWS_PER_MINUTE = 30
 const MINUTE_MS = 60_000
 
 /**
- * Anybody can send a delivery that is refused, so the record is bounded: a row each up to a number a minute and source, after that one row
- * a minute for each source and code, marked as a flood. It never holds the body.
+ * Anyone can send a delivery that is refused, so the record is bounded: up to 30 rows per minute and source, then one row per minute, source
+ * and code, marked as a flood. It never contains the body.
  */
 function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 'newId'>) {
   let minute = 0
@@ -164,13 +163,11 @@ function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 
       target_id: null,
     }
     const draft = {
-      // Every process of an installation writes the same row about a flood.
+      // All processes of an installation write the same row about a flood.
       eventId: isFlood ? eventIdOf('webhook_flood', source.workspaceId, source.name, code, String(current)) : newId(),
       type: 'command_rejected' as const,
       payload,
-      actor: by.id,
-      actorKind: by.kind,
-      traceId: by.traceId,
+      ...eventBy(by),
       at,
       links: { workspace_id: source.workspaceId },
     }
@@ -179,7 +176,7 @@ function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 
   }
 }
 
-/** Nobody here knows what to do about it: it is kept on record, once. */
+/** Records an event without a mapping, once. */
 async function recordOnly(
   deps: CommandDeps,
   source: WebhookSource,
@@ -198,9 +195,7 @@ async function recordOnly(
     eventId: eventIdOf('webhook', source.workspaceId, source.name, id),
     type: 'webhook_received' as const,
     payload,
-    actor: by.id,
-    actorKind: by.kind,
-    traceId: by.traceId,
+    ...eventBy(by),
     at: deps.now(),
     links: { workspace_id: source.workspaceId },
   }

@@ -14,6 +14,7 @@ import { reconcileCommands } from './drive.ts'
 import { retryCommand } from './change-command.ts'
 import { submitCommand } from './submit.ts'
 import { actingFor } from './deps.ts'
+import { byPerson } from '#kernel/actor'
 
 const BOOK_A = 'connector.hotel.book_a'
 const BOOK_B = 'connector.hotel.book_b'
@@ -235,7 +236,7 @@ describe('the record of a command', () => {
         assert.equal(await second.settle(id), 'waiting_for_approval')
         const approvalId = await pendingOf(second, id)
         const answer = { workspaceId, approvalId, decision: 'approved', reason: 'fine', traceId: TRACE }
-        accepted(await decideApproval(second.approvals, decider(second), answer))
+        accepted(await decideApproval(second.approvals, byPerson(decider(second), TRACE), answer))
         assert.ok(second.woken.includes(id))
       })
       await anotherProcess(async (third) => {

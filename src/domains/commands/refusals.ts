@@ -1,4 +1,4 @@
-/** The refusals of commands: the catalog, submit, life, webhooks, YAML forms, agents: each code with its kind and the next step. */
+/** The refusal codes of this room, each with its kind and the next step. */
 import type { RefusalTable } from '#kernel/refusal'
 
 const DEFINITION = 'Fix the definition in the project and restart.'
@@ -8,38 +8,41 @@ export const commandRefusals = {
   ingress_not_allowed: ['forbidden', 'Use a task whose `ingress_types` include this one; GET /task-types shows them.'],
   mode_reserved: ['invalid', 'Use graceful or compensate_then_stop.'],
   signature: ['unauthenticated', 'Sign the delivery with the secret of this webhook.'],
-  timestamp: ['unauthenticated', 'Send deliveries when they happen, and set the clock of the sender.'],
+  timestamp: ['unauthenticated', 'Send deliveries without delay, and correct the clock of the sender.'],
   encoding: ['malformed', 'Save it as UTF-8 without BOM.'],
   yaml_syntax: ['malformed', 'Fix the file at the named position.'],
   yaml_duplicate_key: ['malformed', 'Keep one of the two.'],
-  yaml_aliases: ['malformed', 'Write out what the aliases stand for.'],
+  yaml_aliases: ['malformed', 'Replace the aliases by their values.'],
   yaml_too_deep: ['malformed', 'Use less nesting.'],
-  yaml_tag: ['malformed', 'Leave the tag out: plain values alone are read.'],
-  yaml_version: ['malformed', 'Leave the %YAML line out, or say 1.2.'],
+  yaml_tag: ['malformed', 'Remove the tag: only plain values are read.'],
+  yaml_version: ['malformed', 'Remove the %YAML line, or set it to 1.2.'],
   yaml_one_document: ['malformed', 'Keep one document in each file.'],
   'commands.catalog.invalid': [
     'configuration',
     'Fix the definition in the project and restart; `facts` names every finding.',
   ],
   'commands.definition.invalid': ['invalid', DEFINITION],
-  'commands.payload.malformed': ['invalid', 'Send what the task takes; GET /task-types shows its payload_schema.'],
+  'commands.payload.malformed': [
+    'invalid',
+    'Send a payload that fits the task; GET /task-types shows its payload_schema.',
+  ],
   'commands.command.not_found': ['not_found', 'GET /commands lists those of this workspace.'],
   'commands.command.not_waiting': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.not_failed': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.moved': ['conflict', 'Read the command again: `next` says what can happen now.'],
   'commands.retry.exhausted': ['conflict', 'Fix the cause and submit a new command.'],
   'commands.action.not_allowed': ['forbidden', 'Read the command: `next` says who can do what.'],
-  'commands.effect.key_taken': ['conflict', 'Give each effect an idempotency key of its own.'],
+  'commands.effect.key_taken': ['conflict', 'Give each effect its own idempotency key.'],
   'commands.plan.invalid': ['invalid', 'Fix the function of the task in the project: its plan breaks the contract.'],
   'commands.dependency.not_found': ['not_found', 'Name each command once, by an id of this workspace.'],
   'commands.webhook.source_unknown': [
     'not_found',
-    'Look at the address: its last part names the webhook in the project.',
+    'Check the address: its last part is the name of the webhook in the project.',
   ],
   'commands.connector_access.invalid': ['configuration', DEFINITION],
   'commands.tool.unknown': [
     'not_found',
-    'GET /task-types lists the tasks; for agents are those whose `ingress_types` name agent_action.',
+    'GET /task-types lists the tasks; agents can use those whose `ingress_types` include agent_action.',
   ],
   'commands.tool.forbidden': ['forbidden', 'Use a task that is open to agents; GET /task-types shows which.'],
   'commands.tool.ambiguous': ['invalid', 'Use the full name of the task; GET /task-types lists them.'],

@@ -34,6 +34,7 @@ import { memoryDefinitions } from './memory/memory-definitions.ts'
 import { memoryFacts } from './memory/memory-policies.ts'
 import { followCandidates, proposeMemory, type ProposingRun } from './memory/candidates.ts'
 import { shippedPolicies } from './catalog/shipped-policies.ts'
+import { byPerson } from '#kernel/actor'
 
 const mortal = openMortal()
 /** Calls and deeds of the provider, by key: it dedupes, as a keyed one does. */
@@ -186,7 +187,7 @@ describe('a turn that is given again', () => {
     const id = await again(ask)
     await live(id)
     const answer = { workspaceId, approvalId: await pendingOf(room, id), decision: 'approved', traceId: TRACE }
-    accepted(await again(() => decideApproval(room.approvals, decider(room), answer)))
+    accepted(await again(() => decideApproval(room.approvals, byPerson(decider(room), TRACE), answer)))
     await live(id)
     // All over: whoever asks again, and a turn too many, change nothing.
     mortal.resurrect()

@@ -1,11 +1,11 @@
 /**
- * Commits what was decided about a command as one statement: the command, its effects, its events, and the mark on commands that wait for it.
- * The same text serves one write inside a transaction and a batch of the lane in one commit.
+ * Commits the changes of a command as one statement: the command, its effects, its events, and the mark on commands that wait for it. The
+ * same statement serves one write inside a transaction and a batch of the lane.
  *
- * $1 the writes, $2 their ids, $3 events, then new effects, then changed effects and their ids. There is a text with and without each of these
- * parts and without a move: setting up an idle part costs Postgres 30 µs. A write that finds another status or another turn on its row changes
- * nothing at all: every other part hangs on the row that moved. Rows are found by `= any(…)` alone: joined to what waits, the planner read every
- * open command (1 ms at 3,000 of them, and growing).
+ * $1 the writes, $2 their ids, $3 events, then new effects, then changed effects and their ids. There is a variant with and without each of
+ * these parts and without a move, because an unused part costs Postgres 30 µs. A write that finds another status or another turn on its row
+ * changes nothing, because every other part joins the row that moved. Rows are found by `= any(…)` alone: joined to the waiting commands, the
+ * planner read every open command (1 ms at 3,000 of them, and growing).
  */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
@@ -23,21 +23,21 @@ const assign = (columns: Readonly<Record<string, string>>, set: string, row: str
     .map(([column, value]) => `${column} = case when ${set} ? '${column}' then ${value} else ${row}.${column} end`)
     .join(',\n    ')
 
-/** A turn begins with the write where none is alive on the row. */
+/** The write takes the turn if no turn is alive on the row. */
 const takes = `w.takes is not null and (c.turn_token is null or c.turn_until < statement_timestamp())`
 
-/** What an operator took from every turn stays so, whatever is written meanwhile; only a resume gives it back. */
+/** A command that an operator has aborted keeps the abort token through every write, until it is resumed. */
 const isAborted = `c.turn_token = '${ABORT_TOKEN}'`
 
-/** Says "not ended" in a way that does not tempt the planner to the index of all open commands. */
+/** "Not ended", written so that the planner does not choose the index of all open commands. */
 const isOpen = `coalesce(c.completed_at, 'infinity') = 'infinity'`
 
 type Written = StoredCommand & {
   readonly n: number
   readonly new_status: string | null
-  /** The effects that were changed; one whose condition did not hold is not among them. */
+  /** The changed effects, without those whose condition did not hold. */
   readonly touched: readonly string[]
-  /** Commands that depend on this one and have been marked as due. */
+  /** Commands that depend on this one and were marked as due. */
   readonly dependents: readonly string[]
 }
 
@@ -103,7 +103,7 @@ const marked = `, waiting as materialized (
     and c.command_id <> all($2::uuid[])
 )`
 
-/** What the writes of a batch have: new effects, changed effects, a move of a command. */
+/** Which parts the writes of a batch have: new effects, changed effects, a move of a command. */
 type Parts = { readonly plans: boolean; readonly touches: boolean; readonly moves: boolean }
 
 function textOf({ plans, touches, moves }: Parts): string {
@@ -131,7 +131,7 @@ from moved as m`,
 
 const forms = new Map<string, Statement<Written>>()
 
-/** The text for what the writes have; each is made once. */
+/** The variant for these parts, built once. */
 function writeStatement(parts: Parts): Statement<Written> {
   const name = ['commands_write', parts.plans && 'plans', parts.touches && 'touches', parts.moves && 'moves']
     .filter((part) => part !== false)
@@ -203,7 +203,7 @@ function resultOf(
   const missed = write.effectMoves.find(
     ({ domain_effect_id, requires_status }) => requires_status === null && !done.has(domain_effect_id),
   )
-  // The row was ours and its effect was not as it had been read: another writer changed an effect without holding its command.
+  // The row was ours, but the effect was not as read: another writer changed it without holding the command.
   if (missed)
     throw new KernelFault('commands.effect.torn', 'an effect changed outside its turn', {
       domain_effect_id: missed.domain_effect_id,
@@ -213,20 +213,20 @@ function resultOf(
 
 function refuseMoved(write: Write): Refusal {
   const state = write.from ?? 'held'
-  return refuse('commands.command.moved', 'this command has changed meanwhile', { facts: { expected: state } })
+  return refuse('commands.command.moved', 'This command has changed meanwhile.', { facts: { expected: state } })
 }
 
-/** The process that asked to be woken when this write ends the command or makes it wait for people. */
+/** The process to wake if this write ends the command or makes it wait for people. */
 function followerOf({ command: { context }, to, set }: Write) {
-  const isTold = set.completed_at instanceof Date || (to !== null && WAITS_FOR_PEOPLE.includes(to))
-  return isTold ? context.follower : undefined
+  const isWoken = set.completed_at instanceof Date || (to !== null && WAITS_FOR_PEOPLE.includes(to))
+  return isWoken ? context.follower : undefined
 }
 const WAITS_FOR_PEOPLE: readonly string[] = ['waiting_for_input', 'waiting_for_approval', 'blocked']
 
 export type CommandWriter = {
-  /** Settles after the commit of this write. A refusal says that the row was no longer as it had been read. */
+  /** Settles after the commit. A refusal means that the row was no longer as read. */
   commit(write: Write): Promise<Decision<WriteResult>>
-  /** For decisions that write other tables too: inside the caller's transaction. The write may take the turn. */
+  /** Writes inside the caller's transaction, for decisions that write other tables too. The write may take the turn. */
   commitIn(tx: Tx, write: Write, takes?: Taking): Promise<Decision<WriteResult>>
   close(): Promise<void>
 }
@@ -234,7 +234,7 @@ export type CommandWriter = {
 export function openWriter(db: Db, wake: Runtime['wake']): CommandWriter {
   const lane = openLane<Write, Decision<WriteResult>>(db, {
     name: 'commands',
-    // A write is ten rows or more: 64 in one batch hold one core and leave the other idle. 1,720 commands/s in flight of 64, and 2,400 with 16.
+    // A write is ten rows or more. Batches of 64 keep one core busy and the other idle: 1,720 commands/s with 64, and 2,400 with 16.
     batchMax: 16,
     keyOf: ({ command }) => command.command_id,
     retrySafe: true,
@@ -253,10 +253,10 @@ export function openWriter(db: Db, wake: Runtime['wake']): CommandWriter {
       return writes.map((write, n) => {
         const row = rows.get(n)
         if (row) return accept(resultOf(write, row))
-        // Our own commit before the connection broke; the driver reads the row again and finds it so.
+        // Our own write was committed before the connection broke. The driver reads the row again.
         const isOurs = seen.some(({ event_id }) => event_id === write.events[0]?.event_id)
         return isOurs
-          ? refuse('commands.command.moved', 'this write was committed before its connection broke')
+          ? refuse('commands.command.moved', 'This write was committed before its connection broke.')
           : refuseMoved(write)
       })
     },
@@ -275,7 +275,7 @@ export function openWriter(db: Db, wake: Runtime['wake']): CommandWriter {
   }
 }
 
-/** A command and one that waits for it in one batch: the statement cannot touch a row twice, so the mark follows. */
+/** For a command and its dependent in one batch: the statement cannot update a row twice, so the mark follows separately. */
 async function markTogether(sql: Sql, writes: readonly Write[], rows: ReadonlyMap<number, Written>): Promise<void> {
   const here = new Set(writes.map(({ command }) => command.command_id))
   const both = [...rows.values()].flatMap(({ dependents }) => dependents.filter((id) => here.has(id)))

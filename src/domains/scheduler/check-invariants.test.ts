@@ -121,7 +121,7 @@ describe('a planted violation is found', () => {
     assert.deepEqual(found(scheduler, [good]), [])
     assert.deepEqual(found(scheduler, [good, { jobId: 'j', runId: 'nobody' }]), ['S10'])
     assert.deepEqual(found(scheduler, [good, good]), ['S11'])
-    assert.deepEqual(must(checkInvariants(scheduler)).notChecked, ['S10', 'S11'])
+    assert.deepEqual(must(checkInvariants(scheduler)).not_checked, ['S10', 'S11'])
     scheduler.close()
   })
 

@@ -7,6 +7,7 @@ import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
 import { defineFunction, defineTask } from '../../../src/domains/commands/catalog/definitions.ts'
 import { actingFor } from '../../../src/domains/commands/deps.ts'
+import { byPerson } from '#kernel/actor'
 
 export const BOOK_A = 'connector.hotel.book_a'
 export const BOOK_B = 'connector.hotel.book_b'
@@ -99,7 +100,7 @@ export function effectsOf(id: string): Promise<EffectFacts[]> {
 export async function decide(id: string, decision: string, reason = 'because') {
   const approvalId = await pendingOf(room, id)
   return accepted(
-    await decideApproval(room.approvals, decider(room), { workspaceId, approvalId, decision, reason, traceId: TRACE }),
+    await decideApproval(room.approvals, byPerson(decider(room), TRACE), { workspaceId, approvalId, decision, reason }),
   )
 }
 

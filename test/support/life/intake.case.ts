@@ -23,6 +23,7 @@ import {
   decide,
   cancel,
 } from './bench.case.ts'
+import { byPerson } from '#kernel/actor'
 
 export function intakeStories(): void {
   /** The transaction that wrote each event, as rows carry it in `xmin`. */
@@ -318,21 +319,19 @@ export function intakeStories(): void {
     const id = await room.submit({ subject: 'before', decide: 'require_approval', steps: [BOOK_A] })
     await room.settle(id)
     const approvalId = await pendingOf(room, id)
-    const wrong = await decideApproval(room.approvals, decider(room), {
+    const wrong = await decideApproval(room.approvals, byPerson(decider(room), TRACE), {
       workspaceId,
       approvalId,
       decision: 'approved',
       edits: { subject: 5 },
-      traceId: TRACE,
     })
     assert.equal(wrong.ok ? '' : wrong.code, 'commands.payload.malformed')
     accepted(
-      await decideApproval(room.approvals, decider(room), {
+      await decideApproval(room.approvals, byPerson(decider(room), TRACE), {
         workspaceId,
         approvalId,
         decision: 'approved',
         edits: { subject: 'after' },
-        traceId: TRACE,
       }),
     )
     assert.equal(await room.settle(id), 'succeeded')

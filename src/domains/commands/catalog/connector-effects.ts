@@ -29,8 +29,7 @@ function definitionsOf(
   const name = `${definition.name}.${operation.name}`
   const { compensation, read_back, idempotency } = operation
   const effectClass = operation.side_effect_class === 'none' ? 'read' : operation.side_effect_class
-  const call = (capability: string, from: EffectCall, input: JsonObject) =>
-    callThrough(connectors, definition.name, capability, from, input)
+  const call = callsTo(connectors, definition.name)
   const undoOf = (undone: NonNullable<typeof compensation>) => {
     const undoing = definition.operations.find((each) => each.name === undone.operation)
     const undoClass = undoing?.side_effect_class ?? 'opaque'
@@ -79,56 +78,39 @@ function definitionsOf(
   ]
 }
 
-type CallOperation = (capability: string, from: EffectCall, input: JsonObject) => Promise<JsonValue>
+type CallOperation = (operation: string, from: EffectCall, input: JsonObject) => Promise<JsonValue>
+
+function callsTo(connectors: Connectors, connector_name: string): CallOperation {
+  return async (capability, from, input) => {
+    const { commandId: command_id, workspaceId: workspace_id, effectId: domain_effect_id, traceId: trace_id } = from
+    const { attempt, idempotencyKey: idempotency_key, signal } = from
+    const context = { workspace_id, domain_effect_id, trace_id, attempt, idempotency_key, signal }
+    const { ok, output, error } = await connectors.call({ connector_name, capability, input, command_id, context })
+    if (ok) return output
+    throw new EffectFailure(
+      error?.error_class ?? 'internal_error',
+      error?.message ?? 'The call failed.',
+      error?.happened ?? 'unknown',
+      error?.retry_after_ms,
+    )
+  }
+}
 
 async function lookUp(call: CallOperation, asked: ReadBack, from: EffectCall, of: JsonObject): Promise<LookupResult> {
   const input = filled(asked.input, { input: of, output: null, key: from.idempotencyKey })
-  const answer = await call(asked.operation, from, input).catch((error: unknown) => {
+  const output = await call(asked.operation, from, input).catch((error: unknown) => {
     // A failed lookup changed nothing, but it leaves the outcome of the effect unknown.
     throw error instanceof EffectFailure ? new EffectFailure(error.errorClass, error.message, 'unknown') : error
   })
-  return foundIn(answer, asked.found, asked.result)
-}
-
-async function callThrough(
-  connectors: Connectors,
-  connector_name: string,
-  capability: string,
-  from: EffectCall,
-  input: JsonObject,
-): Promise<JsonValue> {
-  const { ok, output, error } = await connectors.call({
-    connector_name,
-    capability,
-    input,
-    command_id: from.commandId,
-    context: {
-      workspace_id: from.workspaceId,
-      domain_effect_id: from.effectId,
-      trace_id: from.traceId,
-      attempt: from.attempt,
-      idempotency_key: from.idempotencyKey,
-      signal: from.signal,
-    },
-  })
-  if (ok) return output
-  throw new EffectFailure(
-    error?.error_class ?? 'internal_error',
-    error?.message ?? 'The call failed.',
-    error?.happened ?? 'unknown',
-    error?.retry_after_ms,
-  )
+  const at = valueIn(output, asked.found.split('.'))
+  const isThere = at !== undefined && at !== null && at !== false && !(Array.isArray(at) && at.length === 0)
+  if (!isThere) return { found: false }
+  const result = asked.result === undefined ? output : valueIn(output, asked.result.split('.'))
+  return { found: true, result: result ?? output }
 }
 
 function filled(template: JsonObject, facts: Parameters<typeof fillTemplate>[1]): JsonObject {
   const input = fillTemplate(template, facts)
   if (input.ok) return input.value
   throw new EffectFailure('validation_error', input.reason, 'no')
-}
-
-function foundIn(output: JsonValue, found: string, result: string | undefined): LookupResult {
-  const at = valueIn(output, found.split('.'))
-  const isThere = at !== undefined && at !== null && at !== false && !(Array.isArray(at) && at.length === 0)
-  if (!isThere) return { found: false }
-  return { found: true, result: result === undefined ? output : (valueIn(output, result.split('.')) ?? output) }
 }

@@ -1,5 +1,5 @@
 /** The definitions of a catalog: command types, tasks, functions, policies, connector operations, schedules and retry policies. Effects have their own file. */
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { PolicyRule, RiskLevel } from '#kernel/policy/policy'
@@ -200,14 +200,15 @@ export function definePolicy(
   return { kind: 'policy', rule, version: more.version ?? '1', facts: more.facts ?? [] }
 }
 
-export type ConnectorOperation = {
-  readonly connector: string
-  readonly operation: string
-  readonly side_effect: boolean
-  readonly idempotency_required: boolean
-  readonly idempotency_key_template: string | null
-  readonly approval_required: boolean
-}
+export const connectorOperationForm = z.strictObject({
+  connector: z.string().min(1),
+  operation: z.string().min(1),
+  side_effect: z.boolean(),
+  idempotency_required: z.boolean().default(false),
+  idempotency_key_template: z.string().min(1).nullable().default(null),
+  approval_required: z.boolean().default(false),
+})
+export type ConnectorOperation = Readonly<z.infer<typeof connectorOperationForm>>
 
 type OperationDefinition = { readonly kind: 'connector_operation'; readonly operation: ConnectorOperation }
 

@@ -1,5 +1,6 @@
 /** Memory candidates: proposing one together with the command that decides it, answering its approval, and updating it from its command. */
-import { type ApprovalDeps, type Decided, type Decider, decideApproval, findPending } from '#domains/approvals'
+import { type ApprovalDeps, type Decided, decideApproval, findPending } from '#domains/approvals'
+import type { PersonActor } from '#kernel/actor'
 import {
   candidateIdOf,
   checkProposal,
@@ -59,15 +60,9 @@ export async function proposeMemory(
     idempotencyKey,
     ingress: run ? 'agent_action' : 'user_request',
     requestId,
-    ...(run ? { runAs: 'agent' as const } : {}),
+    ...(run && { runAs: 'agent' as const }),
     alongside: (tx, { command_id: commandId }) =>
-      insertCandidate(tx, memory, by, {
-        workspaceId,
-        candidateId,
-        commandId,
-        memory: checked.value,
-        agent: run,
-      }),
+      insertCandidate(tx, memory, by, { workspaceId, candidateId, commandId, memory: checked.value, agent: run }),
   })
   if (!submitted.ok) return submitted
   const candidate = await findCandidate(memory.db, workspaceId, candidateId)
@@ -79,7 +74,6 @@ export async function proposeMemory(
 
 export function refuseReused({ command_id }: StoredCommand): Decision<never> {
   return refuse('key_reused', 'This key was used before for another request.', {
-    hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
     facts: { command_id: encodeId('command', command_id) },
   })
 }
@@ -101,13 +95,12 @@ type DecideCandidate = {
   readonly candidateId: string
   readonly decision: 'approved' | 'rejected'
   readonly reason?: string | undefined
-  readonly traceId: string
 }
 
 /** Answers the open approval of the candidate's command. */
 export async function decideCandidate(
   approvals: ApprovalDeps,
-  decider: Decider,
+  actor: PersonActor,
   { candidateId, ...answer }: DecideCandidate,
 ): Promise<Decision<Decided>> {
   const { workspaceId } = answer
@@ -119,7 +112,7 @@ export async function decideCandidate(
     const state = candidate.status.replaceAll('_', ' ')
     return refuse('memory.candidate.nothing_pending', `No approval is open for this candidate: it is ${state}.`)
   }
-  return decideApproval(approvals, decider, { ...answer, approvalId: gate.approval_id })
+  return decideApproval(approvals, actor, { ...answer, approvalId: gate.approval_id })
 }
 
 /** A candidate whose command has ended, or whose approval is not linked yet. */

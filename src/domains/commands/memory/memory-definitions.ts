@@ -1,14 +1,13 @@
 /** The memory commands `write_memory`, `forget_memory` and `review_stale_memory`: their types, tasks and effects. A payload names a row of the memory room, never content or a subject. */
 import { z } from 'zod'
 import { eraseSubject, type MemoryDeps, reviewStaleMemory, unwriteMemory, writeMemory } from '#domains/memory'
-import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import { outcomeOf, sqlStateOf } from '#store'
 import { isPassing } from '../call-effect.ts'
 import { defineCommandType, defineFunction, defineTask, type Definition } from '../catalog/definitions.ts'
 import { workerActor } from '../change.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
-import { memoryPolicies } from './memory-policies.ts'
+import { idIn, memoryPolicies } from './memory-policies.ts'
 
 export const writeMemoryTask = 'Write Memory'
 export const forgetMemoryTask = 'Forget Subject'
@@ -101,7 +100,7 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
   const workerOf = ({ traceId }: EffectCall) => ({ ...workerActor, traceId })
   const candidate = (call: Pick<EffectCall, 'workspaceId' | 'payload'>) => ({
     workspaceId: call.workspaceId,
-    candidateId: textOf(call.payload, 'memory_candidate_id'),
+    candidateId: idIn(call, 'memory_candidate_id'),
   })
   return [
     defineEffect({
@@ -124,7 +123,7 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
       effect_type: 'memory.erase',
       class: 'keyed',
       do: async (call) => {
-        const erasureId = textOf(call.payload, 'memory_erasure_id')
+        const erasureId = idIn(call, 'memory_erasure_id')
         const { workspaceId, commandId } = call
         const erased = await done(() => eraseSubject(memory, workerOf(call), { workspaceId, erasureId, commandId }))
         return { memory_erasure_id: erased.memory_erasure_id, certificate_hash: erased.certificate_hash }
@@ -137,11 +136,6 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
       do: (call) => reviewStaleMemory(memory, workerOf(call), call),
     }),
   ]
-}
-
-function textOf(payload: JsonObject, field: string): string {
-  const value = payload[field]
-  return typeof value === 'string' ? value : ''
 }
 
 const denials: readonly string[] = ['memory.forget.held', 'memory.consent.missing', 'artifacts.artifact.held']

@@ -55,7 +55,7 @@ export const memoryPolicies: readonly PolicyDefinition[] = [
   definePolicy(memoryForget, { facts: ['memory_holds'] }),
 ]
 
-const idIn = ({ payload }: StoredCommand, field: string): string => {
+export function idIn({ payload }: Pick<StoredCommand, 'payload'>, field: string): string {
   const id = payload[field]
   return typeof id === 'string' ? id : ''
 }

@@ -14,6 +14,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import {
   cancellers,
+  connectorOperationForm,
   defineCommandType,
   defineConnectorOperation,
   defineSchedule,
@@ -125,16 +126,9 @@ const schedulesForm = z
       schedules.map((spec, index) => ({ catalog: defineSchedule(exact(spec)), at: ['schedules', index] })),
   )
 
-const operationForm = z
-  .strictObject({
-    connector: name,
-    operation: name,
-    side_effect: z.boolean(),
-    idempotency_required: z.boolean().default(false),
-    idempotency_key_template: name.nullable().default(null),
-    approval_required: z.boolean().default(false),
-  })
-  .transform((operation): Made => [{ catalog: defineConnectorOperation(operation), at: ['operation'] }])
+const operationForm = connectorOperationForm.transform(
+  (operation): Made => [{ catalog: defineConnectorOperation(operation), at: ['operation'] }],
+)
 
 const version = z.string().regex(/^\d+\.\d+\.\d+$/, 'three numbers, such as 1.0.0')
 const workflows = ['run_command', 'run_agent', 'run_swarm'] as const
