@@ -86,7 +86,7 @@ describe('the routes of the approvals room', () => {
     return (await response.json()) as T
   }
 
-  test('[APR-20] what nobody can decide says so to whoever reads it, and is in the inbox of administrators until somebody can', async () => {
+  test('[APR-20] an approval without an eligible approver reports it, and is in the inbox of administrators until one is eligible', async () => {
     const approval = await ask({ approver: 'role:auditors' })
     const { admin, reader } = api.ours.people
     const shown = async () => (await read<ApprovalDetailView>(`/approvals/${approval.id}`, reader)).blocked_by
@@ -207,13 +207,13 @@ describe('the routes of the approvals room', () => {
       by: () => api.ours.people.admin,
     },
     { title: 'a reader', answer: '403 identity.role.insufficient', by: () => api.ours.people.reader },
-    { title: 'somebody of another organisation', answer: '404 row.not_found', by: () => api.theirs.people.admin },
+    { title: 'a person of another organisation', answer: '404 row.not_found', by: () => api.theirs.people.admin },
     {
       title: 'decided_by in the body',
       answer: '422 field_not_allowed',
       body: { decision: 'approved', decided_by: 'user:1' },
     },
-    { title: 'a field that is none', answer: '422 unknown_field', body: { decision: 'approved', reson: 'x' } },
+    { title: 'an unknown field', answer: '422 unknown_field', body: { decision: 'approved', reson: 'x' } },
     { title: 'no decision', answer: '422 api.field.missing', body: { reason: 'x' } },
     { title: 'a refusal without a reason', answer: '422 approvals.reason.missing', body: { decision: 'rejected' } },
     { title: 'edits that are a list', answer: '422 api.field.type', body: { decision: 'approved', edits: [1] } },

@@ -73,7 +73,7 @@ describe('the routes of the artifacts room', () => {
       [one.artifact_id, one.title, one.checksum, one.status, one.has_content],
       [wire, 'May', checksum, 'ready', true],
     )
-    assert.equal(JSON.stringify(one).includes('disk:'), false, 'where the content lies is nobody’s business')
+    assert.equal(JSON.stringify(one).includes('disk:'), false, 'the location of the content is private')
     assert.deepEqual(await (await get(`/artifacts/${artifact_id}`)).json(), one)
     const all: string[] = []
     for (let cursor: string | null = ''; cursor !== null; ) {
@@ -145,7 +145,7 @@ describe('the routes of the artifacts room', () => {
     )
   })
 
-  test('missing or altered content is told with its code, before a byte is sent', async () => {
+  test('missing or altered content is refused with its code before a byte is sent', async () => {
     const { wire, checksum } = await anArtifact({ content: { text: `${text} other` } })
     const sha256 = checksum.slice('sha256:'.length)
     const file = join(folder, sha256.slice(0, 2), sha256)
@@ -215,7 +215,7 @@ describe('the routes of the artifacts room', () => {
     assert.equal(given.status, 'cancelled')
   })
 
-  test('a draft is finished once; what is ready is no draft any more', async () => {
+  test('a draft is finished once', async () => {
     const { wire } = await anArtifact({ is_draft: true })
     assert.equal((await outcomeOf(await post(`/artifacts/${wire}/finish`, 'reader'))).slice(0, 3), '403')
     assert.equal(((await (await get(`/artifacts/${wire}`)).json()) as ArtifactView).status, 'draft')

@@ -1,4 +1,4 @@
-/** Guessing credentials: an address runs out of guesses before the database is asked, and nobody who has a good one notices. */
+/** Guessed credentials: an address is limited before the database is asked, and callers with a valid credential are not affected. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'

@@ -114,7 +114,7 @@ const cases: readonly Case[] = [
     answer: '422 unknown_field',
     detail: /Did you mean `limit`\?/,
   },
-  { title: '24 id that is none', path: '/keys/nonsense', method: 'DELETE', answer: '400 id_format' },
+  { title: '24 invalid id', path: '/keys/nonsense', method: 'DELETE', answer: '400 id_format' },
   { title: '24 id in braces', path: `/keys/{${aUuid}}`, method: 'DELETE', answer: '400 id_format' },
   { title: '24 id in upper case', path: `/keys/${aUuid.toUpperCase()}`, method: 'DELETE', answer: '400 id_format' },
   {
@@ -149,10 +149,10 @@ const cases: readonly Case[] = [
     ...get,
     answer: limit.includes('&') ? '422 api.field.type' : '422 limit_range',
   })),
-  { title: '37 cursor that is none', path: '/keys?cursor=abc', ...get, answer: '400 cursor_invalid' },
-  { title: '37 stream cursor that is none', path: '/events?after=1', ...get, answer: '400 cursor_invalid' },
+  { title: '37 invalid cursor', path: '/keys?cursor=abc', ...get, answer: '400 cursor_invalid' },
+  { title: '37 invalid stream cursor', path: '/events?after=1', ...get, answer: '400 cursor_invalid' },
   {
-    title: '37 Last-Event-ID that is none',
+    title: '37 invalid Last-Event-ID',
     path: '/events',
     ...get,
     headers: { 'last-event-id': "1.1'; drop table" },
@@ -241,7 +241,7 @@ const cases: readonly Case[] = [
     body: { force: true },
     answer: '422 unknown_field',
   },
-  { title: 'event type that is none', path: '/events?type=a,,b', ...get, answer: '422 api.field.value' },
+  { title: 'invalid event type', path: '/events?type=a,,b', ...get, answer: '422 api.field.value' },
 ]
 
 describe('bad inputs, each with the answer it must get', () => {

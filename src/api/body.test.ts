@@ -18,7 +18,7 @@ const code = async (request: Request, given = limits) => {
   const read = await readBody(request, given)
   return read.ok ? `${read.value.length} bytes` : read.code
 }
-/** Gives chunks as long as somebody asks and counts them; never ends. */
+/** A source that never ends and counts the chunks that were read. */
 function anEndlessBody() {
   const given = { chunks: 0, cancelled: false }
   const body = new ReadableStream<Uint8Array>({
@@ -60,7 +60,7 @@ test('a body that stops arriving is given up in time', async () => {
   assert.equal(await code(request, { ...limits, bodyTimeoutMs: 200 }), 'request_timeout')
 })
 
-test('a sender that goes away is no fault of ours', async () => {
+test('a sender that disconnects is not a server error', async () => {
   const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error('ECONNRESET')) })
   assert.equal(await code(aRequest(broken)), 'api.request.malformed')
 })

@@ -19,7 +19,7 @@ test('a burst is free, then one request a second', () => {
   assert.equal(take(999).allowed, false)
   assert.equal(take(1_000).allowed, true)
   assert.equal(take(1_000).allowed, false)
-  // A long pause fills the bucket and no more.
+  // A long pause fills the bucket but does not overfill it.
   for (let at = 0; at < 5; at++) assert.equal(take(3_600_000).allowed, true)
   assert.equal(take(3_600_000).allowed, false)
 })
@@ -29,7 +29,7 @@ test('a clock that moves back gives nothing away', () => {
   assert.equal(takeToken(empty, rate, 0).allowed, false)
 })
 
-test('in any window at most the burst and what the rate gives are allowed, and waiting as told is enough', () => {
+test('any window allows at most the burst plus the rate, and waiting for the reported time is enough', () => {
   const pauses = fc.array(fc.integer({ min: 0, max: 5_000 }), { minLength: 1, maxLength: 200 })
   fc.assert(
     fc.property(

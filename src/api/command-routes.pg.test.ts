@@ -129,7 +129,7 @@ describe('commands over HTTP', () => {
     assert.equal(JSON.stringify(audit).includes('sk_live_value'), false)
   })
 
-  test('[CMD-07] a key with another payload: refused and audited; its id alone is told to who may read it, and another workspace hears nothing', async () => {
+  test('[CMD-07] a key with another payload is refused and audited; only callers who may read the command see its id, and another workspace sees nothing', async () => {
     const body = (subject: string) => ({ task_name: 'Work', payload: { subject }, idempotency_key: 'seven' })
     const first = await submit(body('the first'))
     const same = await post('/commands', body('the first'), api.ours.people.admin.key)
@@ -220,7 +220,7 @@ describe('commands over HTTP', () => {
     assert.equal(await outcomeOf(await depend(parent.command_id, on(child.command_id))), '409 commands.command.moved')
   })
 
-  test('a command type stands for its only task; the same key is the same command by either name', async () => {
+  test('a command type selects its only task; the same key is the same command by either name', async () => {
     const body = { payload: { subject: 'either' }, idempotency_key: 'either' }
     const first = await submit({ task_name: 'Work', ...body })
     const again = await submit({ task_name: 'work', ...body })
@@ -228,7 +228,7 @@ describe('commands over HTTP', () => {
   })
 
   test('the explanation is the chain from trigger to outcome; events and effects page', async () => {
-    // Somebody can decide, or the story would say that nobody can.
+    // There is an eligible approver, or the explanation would report that there is none.
     await anOrgRole(api.world, api.ours.orgId, 'owner', [api.ours.people.admin])
     const { command_id } = await submit({
       task_name: 'Work',

@@ -1,4 +1,4 @@
-/** Connectors over HTTP: what there is, what each promises, and the calls of one's own workspace. */
+/** Connectors over HTTP: the list, the contracts, and the calls of the caller's workspace. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
@@ -105,7 +105,7 @@ describe('the routes of the connectors room', () => {
     assert.doesNotMatch(shown, /vault|desk-token/)
   })
 
-  test('[SEC-08] the calls of one workspace, newest first, page by page, and nobody else’s', async () => {
+  test('[SEC-08] lists the calls of one workspace only, newest first, in pages', async () => {
     const first = (await (await get('/connectors/help-desk/invocations?limit=2')).json()) as Page
     assert.equal(first.items.length, 2)
     const second = (await (
@@ -128,7 +128,7 @@ describe('the routes of the connectors room', () => {
     )
   })
 
-  test('what is not there and what makes no sense is told with its code', async () => {
+  test('missing and invalid input is refused with its code', async () => {
     const cases: [string, number, string][] = [
       ['/connectors/help-dsk', 404, 'connectors.connector.not_found'],
       ['/connectors/help-dsk/invocations', 404, 'connectors.connector.not_found'],

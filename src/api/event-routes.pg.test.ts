@@ -63,7 +63,7 @@ describe('following the events of a workspace', () => {
     }
   })
 
-  test('a broken stream goes on behind the last event that was seen: no gap, no repeat', async () => {
+  test('an interrupted stream resumes after the last event, without a gap or a repeat', async () => {
     for (let at = 0; at < 6; at++) await happen(api.ours, `resume ${at}`)
     const whole = await readFrames(await follow('?after=0.0&type=api_key_created'), 9)
     const first = await readFrames(await follow('?after=0.0&type=api_key_created'), 4)

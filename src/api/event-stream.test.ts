@@ -71,7 +71,7 @@ test('a reader that stops reading stops the source: at most one event waits', as
   await reader.cancel()
 })
 
-test('leaving ends the source and is told once', async () => {
+test('a reader that leaves ends the source, and onClose is called once', async () => {
   const { follow, seen } = aSource(1)
   let closed = 0
   const reader = streamEvents(follow, { ...quietOptions, onClose: () => void (closed += 1) }).getReader()
@@ -82,7 +82,7 @@ test('leaving ends the source and is told once', async () => {
   assert.equal(closed, 1)
 })
 
-test('silence is filled with beats, and a beat that is no longer allowed closes the stream', async () => {
+test('a quiet stream sends heartbeats, and closes when the caller is no longer allowed', async () => {
   const { follow, seen } = aSource(0)
   let asked = 0
   const isStillAllowed = () => Promise.resolve(++asked < 3)

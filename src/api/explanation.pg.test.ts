@@ -58,7 +58,7 @@ describe('the explanation', () => {
       }),
     )
 
-  test('a command that waits for somebody who is not there says so, with what to do, until there is somebody', async () => {
+  test('a command without an eligible approver reports it, with what to do, until there is one', async () => {
     const id = await room.submit({ subject: 's', decide: 'require_approval' })
     assert.equal(await room.settle(id), 'waiting_for_approval')
     assert.match(
@@ -69,7 +69,7 @@ describe('the explanation', () => {
     assert.doesNotMatch((await storyOf(id)).summary, /cannot be decided/)
   })
 
-  test('[APR-15] an edit of the approver is told: who, which field, from what to what; a secret only by its class', async () => {
+  test('[APR-15] an edit by the approver is shown with its author, field, old and new value; a secret only by its class', async () => {
     const id = await room.submit({ subject: 'before', api_key: 'vault://team/one', decide: 'require_approval' })
     await room.settle(id)
     await approve(id, { subject: 'after', api_key: 'vault://team/two', note: 'new' })
@@ -93,7 +93,7 @@ describe('the explanation', () => {
     assert.equal(JSON.stringify(chain).includes('vault://'), false)
   })
 
-  test('people are called by their names in the story, the command and the inbox, beside their ids', async () => {
+  test('the explanation, the command and the inbox show people by name and id', async () => {
     const id = await room.submit({ subject: 's', decide: 'require_approval' })
     await room.settle(id)
     const { externalId, userId } = room.tenant.people.writer.principal
@@ -109,7 +109,7 @@ describe('the explanation', () => {
     assert.equal(items[0]?.['approver_name'], null)
   })
 
-  test('a repeated attempt is told with the class and the message of its error', async () => {
+  test('a repeated attempt shows the class and the message of its error', async () => {
     room.provider.modes.push('fail_before')
     const id = await room.submit({ subject: 's', steps: [BOOK_A] })
     await room.settle(id)

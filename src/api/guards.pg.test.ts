@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { refuse } from '#kernel/refusal'
 
-describe('what stands before every route', () => {
+describe('the guards before every route', () => {
   let api: TestApi
   before(async () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
@@ -76,7 +76,7 @@ describe('what stands before every route', () => {
     assert.equal(({} as { polluted?: unknown }).polluted, undefined)
   })
 
-  test('[PRM-19] a request without ids gets them; harmless ones are kept, others replaced; a W3C trace goes on', async () => {
+  test('[PRM-19] a request without ids gets them; safe ids are kept, others replaced; a W3C trace continues', async () => {
     const ids = async (headers: Record<string, string>) => {
       const response = await call(api.app, '/nowhere', { headers })
       const problem = (await response.json()) as { request_id: string; trace_id: string }
@@ -217,7 +217,7 @@ describe('what stands before every route', () => {
     )
   })
 
-  test('an internal error is 500 with ids, logged whole, and told to nobody', async () => {
+  test('an internal error is a 500 with ids only; the log has the details', async () => {
     api.log.length = 0
     const broken = api.with({ authenticate: () => Promise.reject(new Error('secret stack')) })
     const response = await call(broken, '/me', { key: admin() })
@@ -244,7 +244,7 @@ describe('what stands before every route', () => {
     }
   })
 
-  test('routes of the composition root stand behind the same guards; only listed paths are open', async () => {
+  test('routes of the composition root are behind the same guards; only listed paths are open', async () => {
     const app = api.with({
       extraRoutes: (more) =>
         more

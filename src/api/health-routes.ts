@@ -1,4 +1,4 @@
-/** The health check: needs no credential and answers within two seconds, whatever the database does. */
+/** The health check: needs no credential and answers within two seconds, even if the database does not. */
 import { z } from '@hono/zod-openapi'
 import type { ApiDeps, RuntimeStatus, SchemaVersions } from './api-deps.ts'
 import { resource, routes } from './resource.ts'

@@ -30,7 +30,7 @@ describe('health', () => {
     }
   }
 
-  test('a server that works says so without a credential', async () => {
+  test('a healthy server answers without a credential', async () => {
     const answer = await health(api.app)
     assert.equal(answer.code, 200)
     assert.equal(answer.health.status, 'ok')
@@ -64,7 +64,7 @@ describe('health', () => {
     assert.equal(asked, 2)
   })
 
-  test('a schema of another version is no state to work in', async () => {
+  test('a schema of another version is down', async () => {
     const old = await health(api.with({ schemaVersions: () => Promise.resolve({ expected: 12, actual: 11 }) }))
     assert.equal(old.code, 503)
     assert.deepEqual(old.health.schema, { ok: false, expected: 12, actual: 11 })

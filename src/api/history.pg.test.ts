@@ -90,7 +90,7 @@ describe('the API after the history was archived', () => {
     assert.equal(((await foreign.json()) as Audit).archived_files, 0)
   })
 
-  test('[PER-09] a stream from before the archived stretch is refused with 410, and goes on when the reader says so', async () => {
+  test('[PER-09] a stream from before the archived events is refused with 410, and continues if the reader skips them', async () => {
     for (const cursor of ['start', '0.0', '1.5']) {
       const refused = await get(`/events?after=${cursor}&until=now`)
       assert.equal(await outcomeOf(refused), '410 cursor_archived')
@@ -99,7 +99,7 @@ describe('the API after the history was archived', () => {
     assert.match(rest, /event: history_archived/)
     assert.match(rest, new RegExp(encodeId('command', other)))
     assert.doesNotMatch(rest, new RegExp(encodeId('command', id)))
-    // Who has seen everything goes on without a word about it.
+    // A reader who has seen everything continues normally.
     const cursor = [...rest.matchAll(/^id: (\S+)$/gm)].at(-1)?.[1] ?? ''
     assert.equal((await get(`/events?after=${cursor}&until=now`)).status, 200)
     assert.equal((await get('/events?until=now')).status, 200)

@@ -31,7 +31,7 @@ describe('the layers of safety', () => {
     assert.equal(await agent.api.fingerprint(), before)
   })
 
-  test('[SEC-01] permission: a key that may only read proposes nothing, and the rule denies whoever comes past the door', async () => {
+  test('[SEC-01] permission: a read-only key proposes nothing, and the rule denies a caller that passes the route', async () => {
     const { reader } = agent.api.ours.people
     const commands = await agent.count('commands')
     assert.equal(codeOf(await agent.propose(OUTSIDE, {}, reader.key)), '403 identity.role.insufficient')
@@ -40,7 +40,7 @@ describe('the layers of safety', () => {
     assert.equal(past.ok && past.value.decision, 'deny')
   })
 
-  test('[SEC-01] tool allowlist: a task that is not open to agents is forbidden, whoever the agent works for', async () => {
+  test('[SEC-01] tool allowlist: a task that is not open to agents is forbidden, for any requester', async () => {
     for (const key of [agent.api.ours.people.writer.key, agent.api.ours.people.admin.key])
       for (const tool_name of ['Work', 'Booking', 'echo'])
         assert.equal(codeOf(await agent.propose({ subject: 's' }, { tool_name }, key)), '403 commands.tool.forbidden')
@@ -56,7 +56,7 @@ describe('the layers of safety', () => {
     assert.equal(calls(), before)
   })
 
-  test('[SEC-01] data scope: the books are read for those who may read them, and for nobody else’s agent', async () => {
+  test('[SEC-01] data scope: an agent reads the books only for people who may read them', async () => {
     const books = { tool_name: 'read_books' }
     assert.equal(codeOf(await agent.propose({ subject: 's' }, books)), '202 deny')
     assert.equal(codeOf(await agent.propose({ subject: 's' }, books, accountant.key)), '202 allow')
@@ -76,7 +76,7 @@ describe('the layers of safety', () => {
     assert.equal(calls(), before + 1)
   })
 
-  test('[SEC-01] secret references: a secret is refused wherever it stands, where it is kept is taken', async () => {
+  test('[SEC-01] secret references: a secret is refused in every field; a reference to it is accepted', async () => {
     const secret = 'sk_live_4242424242424242424242'
     for (const payload of [
       { subject: secret },

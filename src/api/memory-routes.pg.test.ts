@@ -206,7 +206,7 @@ describe('memory routes', () => {
     const foreign = await send('POST', '/memory/consents', of(reader.principal.userId))
     assert.equal(await outcomeOf(foreign), '403 memory.consent.not_yours')
     await ask('POST', '/memory/consents', of(writer.principal.userId))
-    // That somebody agreed is that person's own matter too: for themselves, administrators and data owners.
+    // Consents are visible to their subject, administrators and data owners.
     const { admin } = room.tenant.people
     const seenBy = async (key: string) => {
       const { items } = await ask('GET', `/memory/consents?limit=100`, undefined, key)
@@ -229,7 +229,7 @@ describe('memory routes', () => {
     assert.equal((await ask('GET', '/memory', undefined, theirs.people.admin.key)).items.length, 0)
   })
 
-  test('what is proposed about another person answers nobody else, however it stands', async () => {
+  test('a proposal about a person is visible to no other user, in any state', async () => {
     const { admin, writer } = room.tenant.people
     const body = aBody(`user:${admin.principal.userId}`, { memory_type: 'fact', fact_key: 'own' })
     const { memory_candidate_id } = await ask('POST', '/memory', body, admin.key)

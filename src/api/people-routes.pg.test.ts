@@ -57,7 +57,7 @@ describe('the routes of people', () => {
     const ada = await send<InvitedPersonView>('POST', '/people', { external_id: 'local:ada', role: 'writer' })
     assert.match(ada.invitation ?? '', /^ck_/)
     assert.equal(await outcomeOf(await call(api.app, '/me', { key: ada.invitation ?? '' })), '401 unauthenticated')
-    // The clock of the test stands in the past; an invitation ends by the database's clock.
+    // The clock of the test is in the past; an invitation expires by the clock of the database.
     await api.deps.db.query(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
     const redeem = () => call(api.app, '/invitations/redeem', { method: 'POST', body: { invitation: ada.invitation } })
     const redeemed = await redeem()
@@ -101,7 +101,7 @@ describe('the routes of people', () => {
     assert.deepEqual(foreign.items, [])
   })
 
-  test('a key is its maker’s own: naming somebody else is not possible', async () => {
+  test('a key belongs to its creator and cannot name another person', async () => {
     const other = encodeId('user', api.ours.people.writer.principal.userId)
     const response = await call(api.app, '/keys', {
       method: 'POST',

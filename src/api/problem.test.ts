@@ -75,7 +75,7 @@ test('what a caller must wait for comes with Retry-After, and a missing credenti
 
 const pgError = (code: string) => Object.assign(new Error(`secret detail of ${code}`), { code, severity: 'ERROR' })
 
-/** Code of the driver or of Node, then what the caller is told. */
+/** The error code of the driver or of Node, then the answer to the caller. */
 const faults = [
   ['53100', 'storage_full', 'not_done'],
   ['25006', 'database_read_only', 'not_done'],
@@ -107,7 +107,7 @@ for (const [code, told, outcome] of faults) {
   })
 }
 
-test('faults of the driver without a code are told by their text', () => {
+test('faults of the driver without a code are recognised by their message', () => {
   for (const text of [
     'timeout exceeded when trying to connect',
     'Connection terminated unexpectedly',

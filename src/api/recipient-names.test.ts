@@ -1,4 +1,4 @@
-/** Whose messages somebody reads. */
+/** The names under which a person receives messages. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { recipientNames } from './notification-routes.ts'
@@ -16,7 +16,7 @@ test('a person is reached by id, name and address', () => {
   ])
 })
 
-test('somebody who was given the id of another as a name does not read what is theirs', () => {
+test('a person named like the id of another person does not read their messages', () => {
   for (const externalId of [`user:${BOB}`, `user_${HEX(BOB)}`, BOB])
     assert.deepEqual(recipientNames({ userId: ANA, externalId, email: null }), [`user:${ANA}`, `user_${HEX(ANA)}`])
   // As some identity providers call their subjects.

@@ -59,7 +59,7 @@ describe('bad inputs of the scheduler', () => {
       '400 number_out_of_range',
     ],
     ['16 unknown field', job({ job_type: 'shell', priorty: 1 }), '422 unknown_field', /Did you mean `priority`/],
-    ['24 an id that is none', () => send('GET', '/jobs/nonsense'), '400 id_format'],
+    ['24 an invalid id', () => send('GET', '/jobs/nonsense'), '400 id_format'],
     ['24 an id of another kind', () => send('GET', `/jobs/run_${absent}`), '400 id_format'],
     ['25 a job that is not there', () => send('GET', `/jobs/job_${absent}`), '404 scheduler.job.not_found'],
     ['36 limit=0', () => send('GET', '/jobs?limit=0'), '422 limit_range'],
@@ -78,7 +78,7 @@ describe('bad inputs of the scheduler', () => {
       '422 duration',
       /60s/,
     ],
-    ['a type that is none', job({ job_type: 'poem' }), '422 scheduler.job_type.unknown', /Registered types: .*shell/],
+    ['an unknown type', job({ job_type: 'poem' }), '422 scheduler.job_type.unknown', /Registered types: .*shell/],
     [
       'a command that is a number',
       job({ job_type: 'command', params: { command: 5 } }),
@@ -89,7 +89,7 @@ describe('bad inputs of the scheduler', () => {
     ['a type in upper case', job({ job_type: 'Shell' }), '422 api.field.value'],
     ['neither type nor template', job({}), '422 api.field.missing'],
     ['a priority out of range', job({ job_type: 'shell', priority: 1_000_001 }), '422 api.field.value'],
-    ['a priority that is no whole number', job({ job_type: 'shell', priority: 0.5 }), '422 api.field.type'],
+    ['a fractional priority', job({ job_type: 'shell', priority: 0.5 }), '422 api.field.type'],
     ['params that are a list', job({ job_type: 'shell', params: [] }), '400 json_not_object'],
     ['a template that is not there', job({ template_id: `tmpl_${absent}` }), '404 scheduler.template.not_found'],
     [
@@ -107,7 +107,7 @@ describe('bad inputs of the scheduler', () => {
       () => send('POST', '/templates', { name: 'known', job_type: 'shell' }),
       '409 scheduler.template.name_taken',
     ],
-    ['a group of nobody', () => send('POST', '/groups', { mode: 'parallel', jobs: [] }), '422 api.field.value'],
+    ['an empty group', () => send('POST', '/groups', { mode: 'parallel', jobs: [] }), '422 api.field.value'],
     [
       'a group with one wrong member',
       () => send('POST', '/groups', { mode: 'parallel', jobs: [{ job_type: 'shell' }, { job_type: 'poem' }] }),
@@ -115,7 +115,7 @@ describe('bad inputs of the scheduler', () => {
       /jobs\[1\]/,
     ],
     [
-      'a mode that is none',
+      'an unknown mode',
       () => send('POST', '/groups', { mode: 'random', jobs: [{ job_type: 'shell' }] }),
       '422 api.field.value',
     ],
@@ -130,7 +130,7 @@ describe('bad inputs of the scheduler', () => {
     ['follow=maybe', () => send('GET', `/jobs/${job_id}/logs?follow=maybe`), '422 api.field.value'],
     ['a body where none is taken', () => send('POST', `/jobs/${job_id}/cancel`, { now: true }), '422 unknown_field'],
     [
-      'a direct type that is none',
+      'an unknown type for a direct run',
       () => send('POST', '/direct_runs', { job_type: 'poem' }),
       '422 scheduler.job_type.unknown',
     ],
@@ -149,7 +149,7 @@ describe('bad inputs of the scheduler', () => {
       const copy = response.clone()
       assert.equal(await outcomeOf(response), answer)
       if (detail) assert.match(await copy.text(), detail)
-      // A reservation that was taken for work that is none is given back, and is on the record.
+      // A reservation for invalid work is released and stays on record.
       if (!title.startsWith('a direct type')) assert.equal(jobs.fingerprint(), before)
     })
   }

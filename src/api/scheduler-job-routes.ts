@@ -33,7 +33,6 @@ import {
   toJobReportView,
   toJobView,
   toReservationView,
-  toSelfCheckView,
   toSubmittedGroupView,
 } from '#domains/scheduler'
 import { accept, type Decision } from '#kernel/refusal'
@@ -90,7 +89,7 @@ export const schedulerStatusRoutes = routes({
     problems: [404, 409],
     handle(call) {
       const api = requireScheduler(call)
-      return api.ok ? shown(api.value.check(), toSelfCheckView) : api
+      return api.ok ? shown(api.value.check(), (found) => found) : api
     },
   }),
 })

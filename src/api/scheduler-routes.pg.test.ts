@@ -1,4 +1,4 @@
-/** The scheduler over HTTP, with its loop running: every operation, who may do what, and what is said when it is off. */
+/** The scheduler over HTTP, with its loop running: every operation, the required roles, and the answers while it is off. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
@@ -31,7 +31,7 @@ const post = <T>(path: string, body?: unknown) => ask<T>('POST', path, body)
 const show = (id: string) => get<Report>(`/jobs/${id}`)
 const ended = (id: string) => until(async () => (await show(id)).job.state === 'finished')
 
-/** A place where the queue stands still, so that its order can be looked at. */
+/** Stops the queue, so that its order can be read. */
 async function whileReserved(work: () => Promise<void>): Promise<void> {
   const { reservation_id } = await post<{ reservation_id: string }>('/reservations', {
     reserved_by: 'a test',
@@ -213,8 +213,8 @@ describe('the scheduler over HTTP', () => {
     })
   })
 
-  describe('the slot beside the queue', () => {
-    test('[SCH-102] a taken slot is refused at once, or waited for', async () => {
+  describe('the slot for direct runs', () => {
+    test('[SCH-102] a taken slot is refused immediately, or waited for', async () => {
       const { reservation_id } = await post<{ reservation_id: string }>('/reservations', {
         reserved_by: 'first',
         expires_in: '1m',
@@ -317,7 +317,7 @@ describe('the scheduler over HTTP', () => {
       await post(`/jobs/${job_id}/cancel`)
     })
 
-    test('another organisation learns nothing; a key of one workspace opens no machine; nobody without a key', async () => {
+    test('another organisation, a key of one workspace and a caller without a key are refused', async () => {
       const off = '404 scheduler.not_enabled'
       for (const path of ['', '/jobs', '/queue', '/templates', '/schedules', '/groups', '/reservations', '/check']) {
         const theirs = await call(app, `/scheduler${path}`, { key: api.theirs.people.admin.key })

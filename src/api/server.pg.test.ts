@@ -88,7 +88,7 @@ describe('over a real socket', () => {
     assert.match(both.body, /HTTP\/1\.1 200/)
   })
 
-  test('input 5: a body announced above 1 MiB is refused at once and the connection closed', async () => {
+  test('input 5: a body announced above 1 MiB is refused immediately and the connection closed', async () => {
     const answer = await send([head('POST /workspaces', `${json}Content-Length: 1073741824\r\n\r\n`), '{"name":"'])
     assertProblem(answer, '413 body_too_large')
     assert.match(answer.head, /connection: close/)
@@ -141,12 +141,12 @@ describe('over a real socket', () => {
       const answer = await send([head('POST /workspaces', `${json}${lengths}\r\n0\r\n\r\n${smuggled}`)])
       assert.equal(answer.status, 400, lengths)
       assert.equal(answer.closed, true)
-      // One answer: what was smuggled behind is not read as a request of its own.
+      // One answer: the smuggled bytes are not read as a second request.
       assert.equal(answer.body.includes('HTTP/1.1'), false, lengths)
     }
   })
 
-  test('input 42: paths that a proxy could read differently are nobody’s', async () => {
+  test('input 42: paths that a proxy could interpret differently are not found', async () => {
     for (const path of [
       '//me',
       '/keys/../me',
@@ -162,7 +162,7 @@ describe('over a real socket', () => {
     assert.equal((await send([head('GET /keys\\..\\me', 'Connection: close\r\n\r\n')])).status, 400)
   })
 
-  test('what is no HTTP, has no Host or a foreign one is refused as a problem', async () => {
+  test('malformed HTTP, and a missing or foreign Host, are refused with a problem', async () => {
     assertProblem(await send(['NONSENSE\r\n\r\n']), '400 api.request.malformed')
     assertProblem(await send(['\u0016\u0003\u0001\u0002\u0000\u0001\u0000\u0001']), '400 api.request.malformed')
     assertProblem(await send(['GET /me HTTP/1.1\r\nConnection: close\r\n\r\n']), '400 api.request.malformed')
@@ -253,7 +253,7 @@ describe('over a real socket', () => {
     await assert.rejects(fetch(`${other.url}/health`))
   })
 
-  test('a taken port is told to whoever starts the server', async () => {
+  test('a taken port fails the start of the server', async () => {
     await assert.rejects(
       serve(api.app, { host: '127.0.0.1', port: served.port, randomBytes: (count) => randomBytes(count) }),
       { code: 'EADDRINUSE' },

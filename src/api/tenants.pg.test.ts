@@ -5,7 +5,7 @@ import { call, type Call, openTestApi, type TestApi } from '#test/api'
 
 const ABSENT = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405161'
 
-/** Every place where a caller can put an id or a name of somebody else. */
+/** Every place where a caller can send the id or name of another tenant. */
 const places: readonly {
   readonly title: string
   readonly foreign: (api: TestApi) => string

@@ -36,17 +36,17 @@ test('an unknown field is answered with the nearest known one, also deep inside'
   ])
 })
 
-test('a value of another type is told in the words of JSON', () => {
+test('a wrong type is reported with its JSON name', () => {
   assert.equal(explain({ task_name: 'x', payload: 'y' }).refusal.reason, '`payload` must be of the type object.')
 })
 
-test('[API-07] who asks is never a field', () => {
+test('[API-07] the caller is never a field', () => {
   for (const field of ['requested_by', 'actor_id', 'org_id', 'workspace_id', 'created_by', 'run_as']) {
     assert.equal(first({ task_name: 'x', [field]: 'someone' })[0], 'field_not_allowed', field)
   }
 })
 
-test('missing, mistyped and out of range are told apart', () => {
+test('missing, mistyped and out-of-range values have different codes', () => {
   assert.deepEqual(first({}).slice(0, 2), ['api.field.missing', 'task_name'])
   assert.deepEqual(first({ task_name: 1 }).slice(0, 2), ['api.field.type', 'task_name'])
   assert.deepEqual(first({ task_name: null }).slice(0, 2), ['api.field.type', 'task_name'])

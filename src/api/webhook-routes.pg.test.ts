@@ -77,7 +77,7 @@ describe('webhooks over HTTP', () => {
     return [outcome, now.commands - before.commands, now.events - before.events, now.rejections - before.rejections]
   }
 
-  test('[API-06] [CMD-06] signed, fresh, once: the same event six times at once is one command', async () => {
+  test('[API-06] [CMD-06] signed, fresh, once: six concurrent deliveries of one event are one command', async () => {
     const deliveries = await Promise.all(Array.from({ length: 6 }, () => deliver(order)))
     assert.deepEqual(
       deliveries.map(({ status }) => status).sort((a, b) => a - b),
@@ -131,7 +131,7 @@ describe('webhooks over HTTP', () => {
         () => deliver({ type: 'order', id: 9 }, { id: 'evt-2' }),
         ['422 key_reused', 0, 0, 1],
       ],
-      // Nobody's workspace: there is no place for a row, and the log has the request.
+      // Without a workspace there is no table for a row. The log has the request.
       ['no such source', () => deliver(order, { source: 'nobody' }), ['404 commands.webhook.source_unknown', 0, 0, 0]],
     ]
     const ask = (path: string, body: Json) =>

@@ -25,7 +25,7 @@ describe('the administrator key of a home', () => {
   const countKeys = async () =>
     (await opened.db.query<{ n: number }>('select count(*)::int as n from identity.api_keys'))[0]?.n
 
-  test('eight first starts at once leave one key, and it works', async () => {
+  test('eight concurrent first starts write one valid key', async () => {
     await Promise.all(Array.from({ length: 8 }, ensure))
     assert.equal(await countKeys(), 1)
     const key = (await readFile(adminKeyFile(home), 'utf8')).trim()

@@ -80,7 +80,7 @@ describe('canaries', () => {
     assert.equal(text.includes(planted.get(place) ?? '?'), false, `${place} is repeated in the answer`)
   }
 
-  test('[SEC-06] a payload with a secret is refused, whatever its field is called, and the answer does not repeat it', async () => {
+  test('[SEC-06] a payload with a secret in any field is refused, and the answer does not repeat it', async () => {
     for (const [place, payload] of [
       ['a plain field', { subject: plant('a plain field') }],
       ['a secret field', { subject: 's', api_key: plant('a secret field') }],

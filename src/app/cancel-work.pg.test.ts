@@ -16,7 +16,7 @@ import { type OpenedWork, openWork } from './open-work.ts'
 /** The first call stays under way until it is let go. */
 class SlowProvider extends FakeProvider {
   begun = 0
-  /** Whether each call was told to stop while it lasted. */
+  /** Whether each call was aborted while it ran. */
   readonly stopped: boolean[] = []
   letGo = () => {}
   readonly #gate = new Promise<void>((resolve) => (this.letGo = resolve))

@@ -16,7 +16,7 @@ describe('settings', () => {
     assert.equal(config.value.databaseUrl, undefined)
   })
 
-  test('values are taken over, blanks count as unset', () => {
+  test('values are read, and empty values count as unset', () => {
     const config = read({
       CONCORD_HOME: '/data/c',
       CONCORD_PORT: '8080',
@@ -65,7 +65,7 @@ describe('settings', () => {
     assert.match(key.ok ? '' : (key.hint ?? ''), /Did you mean CONCORD_KEY\?/)
   })
 
-  test('foreign variables are none of our business', () => {
+  test('foreign variables are ignored', () => {
     assert.ok(read({ PATH: '/bin', OTEL_SERVICE_NAME: 'x', HOME: '/root' }).ok)
   })
 
@@ -96,7 +96,7 @@ describe('settings', () => {
     }
   })
 
-  test('every setting has a name of its own, a meaning and an example', () => {
+  test('every setting has a unique name, a meaning and an example', () => {
     const all = Object.values(settings)
     assert.equal(new Set(all.map((setting) => setting.variable)).size, all.length)
     for (const setting of all) assert.ok(setting.meaning !== '' && setting.example !== '', setting.variable)

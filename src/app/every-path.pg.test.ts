@@ -16,7 +16,7 @@ describe('every way to act', () => {
   })
   after(() => agent?.close())
 
-  test('an agent of somebody without rights is stopped on all of them', async () => {
+  test('an agent of a person without rights is stopped on every path', async () => {
     const before = agent.api.requests.length
     const { principal: reader } = agent.tenant.people.reader
     const note = { note: 'Hello.', destination: 'internal' }

@@ -75,7 +75,7 @@ describe('forgetting reaches artifacts', () => {
   }
   const reach = (commandId: string, status: string) =>
     until(async () => (await statusOf(commandId)) === status, `${status} of ${commandId}`)
-  /** A memory of somebody, and the command that wrote it. */
+  /** A memory about a person, and the command that wrote it. */
   async function remember(preference: ProposedMemory) {
     accepted(await grantConsent(work.memory, ada, { workspaceId, ...preference }))
     const { candidate, command } = accepted(
@@ -165,7 +165,7 @@ describe('forgetting reaches artifacts', () => {
     const words = 'memory title file meta inline blob derived own published'.split(' ')
     for (const word of words) {
       assert.ok(!rows.includes(`zz${word}zz`), `zz${word}zz is still in the database`)
-      // Short texts stand in their row, in other letters.
+      // Short texts are stored in their row, encoded.
       const encoded = Buffer.from(`zz${word}zz`).toString('base64').slice(0, 12)
       assert.ok(!rows.includes(encoded), `zz${word}zz is still in the database, encoded`)
       assert.equal(await blobsWith(`zz${word}zz`), 0, `zz${word}zz is still in a file`)

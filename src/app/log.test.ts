@@ -1,4 +1,4 @@
-/** No secret reaches a log line, whether it stands under its own name or hides inside a text. */
+/** No secret reaches a log line, neither in a field of its own nor inside a text. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { checkJobsAside } from './open-jobs.ts'
 import { openJobs } from './scheduler.ts'
 
-test('two who ask at once share one thread; the next one asks anew', async (t) => {
+test('two concurrent checks share one thread; the next check starts another', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'concord-check-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
   const file = join(folder, 'jobs.db')

@@ -74,7 +74,7 @@ describe('definitions in YAML', () => {
     )
   })
 
-  test('a file that two patterns name is read once, a pattern may be absolute, and a folder is no file', async () => {
+  test('a file that matches two patterns is read once, a pattern may be absolute, and folders are skipped', async () => {
     const elsewhere = await mkdtemp(join(tmpdir(), 'concord-definitions-'))
     after(() => rm(elsewhere, { recursive: true, force: true }))
     await writeFile(join(elsewhere, 'c.yaml'), task('C'))

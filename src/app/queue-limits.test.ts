@@ -8,7 +8,7 @@ const outcome = (project: unknown, environment?: string) => {
 }
 
 describe('limits of queues', () => {
-  test('nothing said, nothing changed; what is said counts over the default, the environment over the project', () => {
+  test('without settings nothing changes; settings override the defaults, and the environment overrides the project', () => {
     assert.deepEqual(outcome(undefined), {})
     assert.deepEqual(outcome({ agent_runs: { priority: 3 } }), { agent_runs: { perWorker: 16, priority: 3 } })
     assert.deepEqual(
@@ -23,7 +23,7 @@ describe('limits of queues', () => {
     )
   })
 
-  test('a small limit for all binds each worker too', () => {
+  test('a small total limit also limits each worker', () => {
     assert.deepEqual(outcome({ connector_calls: { concurrency: 2 } }), {
       connector_calls: { perWorker: 2, concurrency: 2 },
     })
@@ -31,19 +31,19 @@ describe('limits of queues', () => {
 
   for (const [what, project, environment, expected] of [
     [
-      'a queue that there is not',
+      'an unknown queue',
       { conector_calls: {} },
       undefined,
       /^"app\.project\.invalid: .*Did you mean connector_calls\?/,
     ],
     [
-      'a limit that there is not',
+      'an unknown limit',
       { agent_runs: { perworker: 1 } },
       undefined,
       /^"app\.project\.invalid: .*\\"perworker\\".*Did you mean perWorker/,
     ],
     [
-      'a partition, which nobody names',
+      'a partition, which is not a limit',
       { agent_runs: { partition: { concurrency: 1 } } },
       undefined,
       /\\"partition\\"/,
@@ -65,7 +65,7 @@ describe('limits of queues', () => {
       undefined,
       /3 turns in one worker but only 2 in total/,
     ],
-    ['a priority that is none', { agent_runs: { priority: -1 } }, undefined, /priority -1/],
+    ['an invalid priority', { agent_runs: { priority: -1 } }, undefined, /priority -1/],
   ] as const)
     test(`${what} stops the start and says where`, () =>
       assert.match(JSON.stringify(outcome(project, environment)), expected))
@@ -85,7 +85,7 @@ describe('limits of queues', () => {
     return read.ok ? read.value : `${read.code}: ${read.reason}; ${read.path}; ${read.hint ?? ''}`
   }
 
-  test('[OQ-10] each environment has limits of its own under the same names, over those of all, under those of the variable', () => {
+  test('[OQ-10] each environment has its own limits under the same names; they override the project, and the variable overrides them', () => {
     assert.deepEqual(within(undefined), { connector_calls: { perWorker: 20 } })
     assert.deepEqual(within('laptop'), { connector_calls: { perWorker: 20 } })
     assert.deepEqual(within('staging'), { connector_calls: { perWorker: 2, concurrency: 2 } })
@@ -114,13 +114,9 @@ describe('limits of queues', () => {
       { environments: { ...environments, far: { queues: { agent_run: {} } } } },
       /^"app\.project\.invalid: .*environments\.far\.queues: .*Did you mean agent_runs\?/,
     ],
+    ['an invalid name', { environments: { 'My Mac': {} } }, /^"app\.project\.invalid: .*is not an environment name/],
     [
-      'a name that is none',
-      { environments: { 'My Mac': {} } },
-      /^"app\.project\.invalid: .*is not an environment name/,
-    ],
-    [
-      'terms that there are not',
+      'unknown fields of an environment',
       { environments: { staging: { workers: 3 } } },
       /^"app\.project\.invalid: .*no field \\"workers\\"/,
     ],

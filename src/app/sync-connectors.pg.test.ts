@@ -1,4 +1,4 @@
-/** `sync_connector_metadata` as a server runs it: every hour, what each connector offers, how it fares, what its other side says. */
+/** `sync_connector_metadata` as a server runs it every hour: operations, health and provider metadata of each connector. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
@@ -96,7 +96,7 @@ describe('sync_connector_metadata', () => {
       first.connectors.map((each) => ({ ...each, contract_hash: 'some' })),
       [
         { ...facts, name: 'plain', last_success_at: at.toISOString(), refreshed: null, error: null },
-        // What another workspace did with it is not told here.
+        // The calls of another workspace are not included.
         {
           ...facts,
           name: 'mounted',

@@ -1,4 +1,4 @@
-/** Approve and deny: what is sent for each, what is said afterwards, and how a refusal ends. */
+/** Approve and deny: the requests, the output, and refusals. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { anApprovalView, APPROVAL_ID, COMMAND_ID, Problem, runAgainst } from '#test/recorded-server'
@@ -25,7 +25,7 @@ describe('approve and deny', () => {
     })
   }
 
-  test('says what happens now and where the chain is told', async () => {
+  test('prints what happens next and how to see the explanation', async () => {
     const { out, err } = await runAgainst({ [POST]: approved }, ['approve', APPROVAL_ID])
     assert.equal(out, `${APPROVAL_ID} is approved\n`)
     assert.match(err, new RegExp(`the command continues; \`concord why ${COMMAND_ID}\``))

@@ -114,7 +114,7 @@ describe('concord artifacts', () => {
     assert.doesNotMatch(err, /inbox/)
   })
 
-  test('the id of something else is told without asking the server', async () => {
+  test('an id of another kind is refused without asking the server', async () => {
     const { code, err, heard } = await runAgainst({}, ['artifacts', 'show', COMMAND_ID])
     assert.deepEqual([code, heard.length], [65, 0])
     assert.match(err, /This is the id of a command\. `concord artifacts list`/)

@@ -1,4 +1,4 @@
-/** Cancel: the mode and the reason are sent, and what was changed is said, also when it was nothing. */
+/** Cancel: sends the mode and the reason, and prints what changed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { aCommandView, COMMAND_ID, Problem, runAgainst } from '#test/recorded-server'
@@ -6,7 +6,7 @@ import { aCommandView, COMMAND_ID, Problem, runAgainst } from '#test/recorded-se
 const POST = `POST /commands/${COMMAND_ID}/cancel`
 const cancel = ['cancel', COMMAND_ID]
 
-test('sends only what was said, and says how it stands', async () => {
+test('sends only the given options, and prints the status', async () => {
   const answers = { [POST]: { ...aCommandView({ status: 'cancelled' }), changed: true } }
   const plain = await runAgainst(answers, cancel)
   assert.deepEqual([plain.code, plain.heard[0]?.body, plain.out], [0, {}, `${COMMAND_ID} is cancelled\n`])
@@ -15,7 +15,7 @@ test('sends only what was said, and says how it stands', async () => {
   assert.deepEqual(JSON.parse(full.out), answers[POST])
 })
 
-test('one that is still stopping says where to look; one that had ended says that nothing changed', async () => {
+test('a command that is still stopping names the next command; a command that had ended reports no change', async () => {
   const stopping = { [POST]: { ...aCommandView({ status: 'cancelling' }), changed: true } }
   assert.match((await runAgainst(stopping, cancel)).err, /concord commands show cmd_/)
   const ended = await runAgainst({ [POST]: { ...aCommandView({ status: 'succeeded' }), changed: false } }, cancel)
@@ -23,7 +23,7 @@ test('one that is still stopping says where to look; one that had ended says tha
   assert.match(ended.out, /has succeeded already; nothing was changed/)
 })
 
-test('a mode that is not there exits 65 and names those that are', async () => {
+test('an unknown mode exits 65 and names the known modes', async () => {
   const { code, err } = await runAgainst({ [POST]: new Problem(422, 'mode_reserved') }, [
     ...cancel,
     '--mode',

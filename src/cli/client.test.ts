@@ -1,4 +1,4 @@
-/** The command line and the server must be of one version line: whoever differs is told both, before anything is believed. */
+/** The command line and the server must have the same major and minor version. A mismatch is refused with both versions. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { version } from '#app/version'

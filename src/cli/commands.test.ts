@@ -29,7 +29,7 @@ describe('commands list', () => {
     assert.match(err, /--cursor c1/)
   })
 
-  test('a refusal is shown beside the status, also after the command was cancelled', async () => {
+  test('an error class is shown next to the status, also after a cancel', async () => {
     const items = [
       aCommandView({ status: 'cancelled', error: 'no', error_class: 'policy_denied' }),
       aCommandView({ status: 'cancelled', error: null, error_class: null }),
@@ -67,7 +67,7 @@ describe('commands list', () => {
     [['--limit', '501'], /1 to 500/],
     [['--limti', '5'], /Did you mean --limit/],
   ] as const) {
-    test(`${args.join(' ')} exits 64 and asks nobody`, async () => {
+    test(`${args.join(' ')} exits 64 without a request`, async () => {
       const { code, err, heard } = await runAgainst({}, ['commands', 'list', ...args])
       assert.deepEqual([code, heard.length], [64, 0])
       assert.match(err, said)
@@ -105,7 +105,7 @@ describe('commands show', () => {
     error: null,
   }
 
-  test('says where it stands, what can happen now, who can do it and how, and what it did', async () => {
+  test('shows the status, the next possible steps, who can take them and how, and the effects', async () => {
     const answers = { [`GET ${PATH}`]: failed, [`GET ${PATH}/effects`]: { items: [effect, undo] } }
     const { code, out, err } = await runAgainst(answers, ['commands', 'show', COMMAND_ID])
     assert.equal(code, 0, err)
@@ -124,7 +124,7 @@ describe('commands show', () => {
     assert.equal(heard.length, 1)
   })
 
-  test('what cannot be an id asks nobody; the id of an approval is recognized', async () => {
+  test('an invalid id sends no request; the id of an approval is recognised', async () => {
     const { code, err, heard } = await runAgainst({}, ['commands', 'show', APPROVAL_ID])
     assert.deepEqual([code, heard.length], [65, 0])
     assert.match(err, /id of an approval\. `concord commands list`/)

@@ -39,7 +39,7 @@ describe('inbox', () => {
     assert.match(err, /--cursor c1/)
   })
 
-  test('the time that is left is said, and that it is over, and that there is none', () => {
+  test('shows the remaining time, an expired deadline, and a missing deadline', () => {
     assert.match(shown({}), /in 1 h 5 min; then it is refused/)
     assert.match(shown({}, '2999-05-01T10:00:00.000Z'), /which is over/)
     assert.match(shown({ expires_at: null }), /does not expire/)
@@ -54,7 +54,7 @@ describe('inbox', () => {
     assert.match(text, /concord approve appr_\S+ --reason/)
   })
 
-  test('what nobody can decide says why and what to do', () => {
+  test('an approval without an eligible approver shows the reason and what to do', () => {
     const blocked_by = {
       code: 'role_without_members',
       reason: 'Nobody has it.',
@@ -74,7 +74,7 @@ describe('inbox', () => {
     assert.doesNotMatch(out, /concord approve/)
   })
 
-  test('nothing is said on standard error; --json is the page as it came', async () => {
+  test('standard error stays empty; --json prints the page unchanged', async () => {
     const empty = { items: [], next_cursor: null }
     const { code, out, err } = await runAgainst({ [MINE]: empty }, ['inbox'])
     assert.deepEqual([code, out, err], [0, '', 'Nothing waits for you.\n'])

@@ -63,7 +63,7 @@ describe('a payload', () => {
     assert.match(refusal.reason, /secret\.json/)
   })
 
-  test('a file in a folder of its own is read from there; a byte order mark is taken off; 1 MiB is read', async () => {
+  test('a file in a subfolder is read; a byte order mark is removed; 1 MiB is accepted', async () => {
     const { code, heard, err } = await submit('--file', 'marked.json')
     assert.equal(code, 0, err)
     assert.deepEqual(heard[0]?.body, { task_name: 'T', payload: { order: '17' } })
@@ -88,7 +88,7 @@ test('standard input comes from the terminal that the command was given', async 
   assert.deepEqual(heard[0]?.body, { task_name: 'T', payload: { order: '18' } })
 })
 
-/** The real program, since standard input is the process's own; no server is reached, and that is told apart by the exit code. */
+/** Runs the real program, because standard input belongs to the process. No server answers, which the exit code shows. */
 describe('standard input', () => {
   const main = fileURLToPath(new URL('main.ts', import.meta.url))
   const pipe = (text: string, ...args: string[]) =>

@@ -58,7 +58,7 @@ export const memory = noun('search memories, propose new ones, forget', (cli) =>
       say: (view) => formatMemory(terminal, view),
     }),
     propose: verb({
-      description: 'propose a memory: written at once, or after a person approves',
+      description: 'propose a memory, which is written immediately or after an approval',
       required: [
         ['--subject <kind:id>', 'the subject, like customer:4711'],
         ['--content <json>', 'what to remember'],

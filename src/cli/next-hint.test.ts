@@ -20,7 +20,7 @@ test('no route reaches the terminal: every hint that names one has a verb in its
   assert.deepEqual(left, [])
 })
 
-test('the id that was named stands in the command to type next', () => {
+test('the suggested command contains the given id', () => {
   const refusal = refuse('commands.command.not_failed', 'Only a failed command runs again.')
   assert.match(withHint(refusal, `/commands/${ID}/retry`).hint ?? '', new RegExp(`concord commands show ${ID}\``))
   assert.match(withHint(refusal, '/commands').hint ?? '', /concord commands show <id>/)
@@ -37,7 +37,7 @@ test('a mistyped id of memory names the list that has it', () => {
   }
 })
 
-test('what the server says of the case itself is kept, before our own', () => {
+test('the specific hint of the server comes before the hint of the command line', () => {
   const near = refuse('task_unknown', 'There is no task.', { hint: 'Did you mean `Generate Report`?' })
   assert.match(withHint(near, '/commands').hint ?? '', /^Did you mean `Generate Report`\? `concord task-types`/)
 })

@@ -20,7 +20,7 @@ test('they go all the way: submit and wait, why, the artifact, the inbox', () =>
   assert.match(lines[2] ?? '', /"Generate Report" --payload '\{.*\}' --wait$/)
 })
 
-test('a project without that task is not sent to it; another port is said', () => {
+test('a project without the example task does not mention it; another port is printed', () => {
   const lines = nextSteps(
     { environment: { CONCORD_PORT: '8000' }, folder: ROOT },
     { address, home, taskNames: ['Pay'] },
@@ -33,7 +33,7 @@ test('a project without that task is not sent to it; another port is said', () =
   assert.equal(lines[2], './concord task-types')
 })
 
-test('another data folder is said too: the key of the command line lies there', () => {
+test('another data folder is printed too, because it has the key', () => {
   const [first] = nextSteps({ environment: { CONCORD_HOME: 'x' }, folder: ROOT }, { address, home, taskNames: [] })
   assert.equal(first, `export CONCORD_HOME='${home}'`)
   const environment = { CONCORD_HOME: 'x', CONCORD_PORT: '8000' }

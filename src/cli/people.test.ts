@@ -1,4 +1,4 @@
-/** The people commands: what each sends, how a person is found, and what is said. */
+/** The people commands: the requests, how a person is found, and the output. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Problem, runAgainst } from '#test/recorded-server'
@@ -48,7 +48,7 @@ describe('people', () => {
     })
   }
 
-  test('the invitation is the only thing on standard output, and its way on is told beside it', async () => {
+  test('standard output has only the invitation; standard error explains the next step', async () => {
     const { out, err } = await runAgainst({ 'POST /people': invited }, ['people', 'invite', 'ada'])
     assert.equal(out, 'ck_1_secret\n')
     assert.match(err, /local:ada.*concord people redeem/)
@@ -62,7 +62,7 @@ describe('people', () => {
     assert.deepEqual(heard[0]?.body, { invitation: 'ck_1_secret' })
   })
 
-  test('a role that is none: --create is the next step', async () => {
+  test('for an unknown role, --create is the next step', async () => {
     const problem = new Problem(404, 'identity.org_role.not_found')
     const answers = { ...list, [`POST /people/${ADA}/org-roles`]: problem }
     const { code, err } = await runAgainst(answers, ['people', 'grant', 'ada', 'ops'])
@@ -70,7 +70,7 @@ describe('people', () => {
     assert.match(err, /Add --create/)
   })
 
-  test('grant --create makes the role first; one that is there already is no hindrance', async () => {
+  test('grant --create creates the role first; an existing role is not an error', async () => {
     const answers = {
       ...list,
       'POST /org-roles': new Problem(409, 'identity.org_role.slug_taken'),
@@ -80,7 +80,7 @@ describe('people', () => {
     assert.deepEqual([code, out, heard.length], [0, 'nothing changed\n', 3])
   })
 
-  test('somebody on the second page is found, and two of one name on two pages are two', async () => {
+  test('a person on the second page is found, and two people of one name on two pages are ambiguous', async () => {
     const bo = { ...ada, user_id: 'user_0197f3b2c4d57a8e9b0c1d2e3f405164', external_id: 'auth0|bo', email: 'b@x.io' }
     const pages = (second: object) => ({
       'GET /people?limit=500': { items: [ada], next_cursor: 'a b' },

@@ -86,7 +86,7 @@ describe('usage', () => {
   })
 
   test('a fault is JSON where JSON was asked for, and names a next step', async () => {
-    // A folder that is no text is a fault of whoever calls this, and nothing that a person could type.
+    // A folder that is not a string is a programming error; a user cannot cause it.
     const broken = { folder: undefined as unknown as string }
     for (const args of [['doctor'], ['doctor', '--json']]) {
       const { code, err } = await run(args, {}, broken)
@@ -100,7 +100,7 @@ describe('usage', () => {
     assert.doesNotMatch((await run(['keys', '--help'])).out, /Run the service/)
   })
 
-  test('help goes before a mistake, and a negative number is no flag', async () => {
+  test('help has priority over a mistake, and a negative number is not a flag', async () => {
     const { code, out } = await run(['keys', 'create', '--nmae', 'x', '--help'])
     assert.equal(code, 0)
     assert.match(out, /Usage: concord keys create/)
@@ -144,7 +144,7 @@ describe('answers', () => {
     }
   })
 
-  test('a DATABASE_URL that is none exits 78 and never shows its password', async () => {
+  test('an invalid DATABASE_URL exits 78 and never shows its password', async () => {
     for (const url of ['not a url', 'mysql://u:hunter2@h/db', 'postgres://u:hunter2@h', 'postgres://u:hun%ter2@h/db']) {
       const { code, err } = await run(['migrate', 'status'], { DATABASE_URL: url })
       assert.equal(code, 78, err)

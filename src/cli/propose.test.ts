@@ -1,4 +1,4 @@
-/** Propose: what is sent, what is said, and what each decision exits with. */
+/** Propose: the request, the output, and the exit code of each decision. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { APPROVAL_ID, COMMAND_ID, Problem, runAgainst } from '#test/recorded-server'
@@ -33,7 +33,7 @@ describe('propose', () => {
     })
   })
 
-  test('every decision has its exit code, and what waits says who goes on', async () => {
+  test('every decision has its exit code, and a waiting proposal shows the next step', async () => {
     const cases: [string | null, object, number, RegExp][] = [
       ['allow', {}, 0, /Allowed[^\n]*; `concord commands show cmd_\w+` shows its status\n$/],
       ['route', {}, 0, /Allowed/],
@@ -61,7 +61,7 @@ describe('propose', () => {
     }
   })
 
-  test('what waits for people is no error, and says who answers, and how', async () => {
+  test('waiting for people is not an error, and the output shows who answers, and how', async () => {
     const waiting = answer('require_approval', {
       approval_id: APPROVAL_ID,
       status: 'waiting_for_approval',

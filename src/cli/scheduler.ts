@@ -1,13 +1,13 @@
 /** `concord scheduler`: runs the jobs of a file until it is stopped, and checks the invariants of a file. */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { Execution, JobTypeBody, RunEvent, Scheduler, SelfCheck } from '#app/scheduler'
+import type { Execution, JobTypeBody, RunEvent, Scheduler } from '#app/scheduler'
 import { decodeId, encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { type FileFlag, fileOption, fileVerb, type Jobs, jobsFile, type OnFile } from './jobs-file.ts'
 import { readJsonFlags, refuseUnreadable } from './json-source.ts'
-import { action, mapAnswer, noun, parseKeep, parseTime, parseWhole } from './noun.ts'
+import { action, noun, parseKeep, parseTime, parseWhole } from './noun.ts'
 import { type Cli, colorsOf, counted, type Terminal, type VerbResult } from './terminal.ts'
 
 type RunFlags = FileFlag & {
@@ -61,11 +61,11 @@ export const scheduler = noun('run the jobs of a file on this machine', (cli) =>
     async ask({ scheduler: file, jobs }: OnFile, flags: { executions?: string }) {
       const executions = await readExecutions(cli, flags.executions)
       if (!executions.ok) return executions
-      return mapAnswer(jobs.checkInvariants(file, executions.value), jobs.toSelfCheckView)
+      return jobs.checkInvariants(file, executions.value)
     },
     async say(found) {
       const { describeSelfCheck } = await import('#app/scheduler')
-      return `${describeSelfCheck({ ...found, notChecked: found.not_checked } as SelfCheck)}\n`
+      return `${describeSelfCheck(found)}\n`
     },
     judge: ({ violations }) => judge(violations),
   }),

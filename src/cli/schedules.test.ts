@@ -29,7 +29,7 @@ test('removing a schedule under the wrong noun names the right verb and changes 
   assert.equal((await concord('jobs', 'schedule', 'remove', 'nightly')).code, 0)
 })
 
-test('a name that neither has names both lists', async () => {
+test('for an unknown name, the refusal names both lists', async () => {
   const { code, err } = await concord('schedules', 'remove', 'nowhere')
   assert.equal(code, 65)
   assert.match(err, /`concord schedules list`[\s\S]*`concord jobs schedule list`/)

@@ -1,4 +1,4 @@
-/** Submit: what is sent, what is said, and what each end of a wait exits with. */
+/** Submit: the request, the output, and the exit code of each end of a wait. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { aCommandView, COMMAND_ID, Problem, runAgainst } from '#test/recorded-server'
@@ -43,7 +43,7 @@ describe('submit', () => {
     assert.doesNotMatch((await runAgainst({ [POST]: bare }, ['submit', 'x'])).err, /GET \//)
   })
 
-  test('a key that was used keeps the advice of the server as a sentence of its own', async () => {
+  test('a used key keeps the hint of the server as a separate sentence', async () => {
     const problem = new Problem(409, 'key_reused', { hint: 'use a new key for a new request' })
     const { err } = await runAgainst({ [POST]: problem }, [...task, '--key', 'k'])
     assert.match(err, /for a new request\. Use another --key/)
@@ -124,7 +124,7 @@ describe('submit --wait', () => {
     })
   }
 
-  test('what is blocked by a question to a person rests; blocked by a child it goes on', async () => {
+  test('a command blocked by an approval ends the wait; a command blocked by a child does not', async () => {
     const reconcile = { action: 'reconcile_effect', by: ['operator'], what: 'Say.' }
     const asked = { [POST]: submitted, [GET]: aCommandView({ status: 'blocked', next: [reconcile] }) }
     assert.equal((await runAgainst(asked, wait)).code, 75)
@@ -135,7 +135,7 @@ describe('submit --wait', () => {
     assert.equal((await runAgainst(child, wait)).code, 0)
   })
 
-  test('undone because of a cancel goes on to cancelled', async () => {
+  test('a cancelled command is followed from compensated to cancelled', async () => {
     const undone = aCommandView({ status: 'compensated', cancellation_requested: true })
     const answers = { [POST]: submitted, [GET]: [undone, aCommandView({ status: 'cancelled' })] }
     assert.match((await runAgainst(answers, wait)).err, /is cancelled/)

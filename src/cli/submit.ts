@@ -1,4 +1,4 @@
-/** `concord submit`: submits one task and, with --wait, follows it until it comes to rest. */
+/** `concord submit`: submits one task and, with --wait, follows it until it ends or waits for people. */
 import type { submittedView } from '#domains/commands'
 import { askServer, fieldsOf } from './client.ts'
 import { type CommandView, withWhoAnswers } from './command-view.ts'

@@ -17,7 +17,7 @@ const refund = {
   },
 }
 
-test('each task has its risk, whether somebody is asked, whether agents may ask for it, and an example', async () => {
+test('each task shows its risk, its approval, whether agents may propose it, and an example', async () => {
   const answers = {
     'GET /task-types': {
       items: [refund, { ...refund, task_name: 'Echo', approval_required: false, ingress_types: ['user_request'] }],
@@ -30,7 +30,7 @@ test('each task has its risk, whether somebody is asked, whether agents may ask 
   assert.deepEqual(JSON.parse((await runAgainst(answers, ['task-types', '--json'])).out), answers['GET /task-types'])
 })
 
-test('a server without tasks says so', async () => {
+test('a server without tasks prints that', async () => {
   const { code, out, err } = await runAgainst({ 'GET /task-types': { items: [] } }, ['task-types'])
   assert.deepEqual([code, out], [0, ''])
   assert.match(err, /no tasks/)

@@ -1,4 +1,4 @@
-/** Why: the summary and the chain, one line per step, drawn by nobody but us. */
+/** `why`: the summary and the chain, one line per step; foreign text cannot change the layout. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { APPROVAL_ID, COMMAND_ID, runAgainst } from '#test/recorded-server'
@@ -25,7 +25,7 @@ const explanation = {
 }
 const GET = `GET /commands/${COMMAND_ID}/explanation`
 
-test('the chain is told in order, and text cannot draw outside its line', async () => {
+test('the chain is in order, and text cannot leave its line', async () => {
   const { code, out, err } = await runAgainst({ [GET]: explanation }, ['why', COMMAND_ID])
   assert.equal(code, 0, err)
   const lines = out.trimEnd().split('\n')
@@ -35,7 +35,7 @@ test('the chain is told in order, and text cannot draw outside its line', async 
   assert.equal(lines.length, 5)
 })
 
-test('while somebody is asked, it ends with who answers and how', async () => {
+test('while an approval is pending, the output ends with who answers and how', async () => {
   const last = {
     kind: 'approval',
     at: '2026-05-01T10:00:02.000Z',

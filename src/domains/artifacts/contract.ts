@@ -7,7 +7,6 @@ import { nextStates, statesOf } from '#kernel/machine'
 import { artifactMachine } from '#kernel/machines/artifact'
 import { artifactVisibilities, sourceKinds, type StoredArtifact } from './artifact.ts'
 import { contentClasses } from './artifact-type.ts'
-import { nodeKinds } from './read-artifacts.ts'
 
 export const artifactStatus = z.enum(statesOf(artifactMachine)).meta({ id: 'ArtifactStatus', example: 'ready' })
 
@@ -52,6 +51,8 @@ export const artifactView = z
   .meta({ id: 'Artifact', description: 'A thing that work produced.' })
 export type ArtifactView = z.infer<typeof artifactView>
 
+const nodeKinds = ['artifact', 'command', 'effect', 'agent_run', 'swarm_run', 'memory', 'dataset'] as const
+
 export const lineageView = z
   .object({
     root: idView('artifact', 'The artifact that was asked about.'),
@@ -68,6 +69,7 @@ export const lineageView = z
     is_complete: z.boolean().meta({ description: 'False: there is more than is shown.' }),
   })
   .meta({ id: 'ArtifactLineage', description: 'From what was there first to what came of it.' })
+export type LineageGraph = z.infer<typeof lineageView>
 
 export const publishBody = z
   .strictObject({

@@ -4,6 +4,7 @@ import type { ArtifactState } from '#kernel/machines/artifact'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, scoped, type Sql, statement, type Tx } from '#store'
 import { artifactTable, listArtifactsById, mayRead, creatorIdOf, type Source, type StoredArtifact } from './artifact.ts'
+import type { LineageGraph } from './contract.ts'
 import type { ArtifactReader } from './deps.ts'
 
 type ListedArtifact = StoredArtifact & { readonly created_text: string }
@@ -127,25 +128,9 @@ const listProductsSql = statement<StoredArtifact>(
     order by t.created_at, t.artifact_id limit $4`,
 )
 
-export const nodeKinds = ['artifact', 'command', 'effect', 'agent_run', 'swarm_run', 'memory', 'dataset'] as const
-type NodeKind = (typeof nodeKinds)[number]
-
-type LineageNode = {
-  readonly id: string
-  readonly kind: NodeKind
-  readonly label: string
-  readonly status: string | null
-  readonly version: number | null
-}
+type LineageNode = LineageGraph['nodes'][number]
 /** From the origin to the product. */
-type LineageEdge = { readonly from: string; readonly to: string; readonly how: 'made' | 'source' | 'version' }
-type LineageGraph = {
-  readonly root: string
-  readonly nodes: readonly LineageNode[]
-  readonly edges: readonly LineageEdge[]
-  /** False when the graph exceeds the limits and is cut. */
-  readonly is_complete: boolean
-}
+type LineageEdge = LineageGraph['edges'][number]
 
 const ARTIFACTS_MAX = 300
 const STEPS_MAX = 20
@@ -216,7 +201,7 @@ function drawGraph(
 ): LineageGraph {
   const nodes = new Map<string, LineageNode>()
   const edges = new Map<string, LineageEdge>()
-  const put = (kind: NodeKind, uuid: string, label: string, more: Partial<LineageNode> = {}) => {
+  const put = (kind: LineageNode['kind'], uuid: string, label: string, more: Partial<LineageNode> = {}) => {
     const id = encodeId(kind, uuid)
     if (!nodes.has(id)) nodes.set(id, { id, kind, label, status: null, version: null, ...more })
     return id

@@ -80,7 +80,7 @@ const invariants = {
 type InvariantId = keyof typeof invariants
 const ids = Object.keys(invariants) as InvariantId[]
 /** The two that need the execution log of the jobs, as a JSON list of `{ jobId, runId }`. */
-const logIds: readonly InvariantId[] = ['S10', 'S11']
+const logIds = ['S10', 'S11']
 
 const integrityCheck = query<{ integrity_check: string }>(`pragma integrity_check(20)`)
 const foreignKeyCheck = query<{ table: string; rowid: number; parent: string }>(`pragma foreign_key_check`)
@@ -88,20 +88,16 @@ const listSchema = query<{ name: string; sql: string }>(
   `select name, sql from sqlite_schema where sql is not null order by name`,
 )
 
-type Violation = {
-  readonly invariant: InvariantId | 'integrity' | 'foreign_key' | 'schema'
-  readonly says: string
-  /** The rows, at most twenty. */
-  readonly about: readonly string[]
-  readonly count: number
-}
-
-export type SelfCheck = {
-  readonly checked: readonly string[]
-  /** The checks that need the log written by the job programs. */
-  readonly notChecked: readonly string[]
-  readonly violations: readonly Violation[]
-}
+export const selfCheckView = z
+  .object({
+    checked: z.array(z.string()).meta({ example: ['S01', 'S02'] }),
+    not_checked: z.array(z.string()).meta({ description: 'The checks that need the log written by the jobs.' }),
+    violations: z.array(
+      z.object({ invariant: z.string(), says: z.string(), about: z.array(z.string()), count: z.int() }),
+    ),
+  })
+  .meta({ id: 'SchedulerSelfCheck', description: 'The invariants that were checked, and their violations.' })
+export type SelfCheck = z.infer<typeof selfCheckView>
 
 /** One execution as the job itself logged it, outside the scheduler's transactions. */
 export type Execution = { readonly jobId: string; readonly runId: string }
@@ -109,8 +105,8 @@ export type Execution = { readonly jobId: string; readonly runId: string }
 const SHOWN_MAX = 20
 
 export function checkInvariants(scheduler: Scheduler, executions?: readonly Execution[]): Decision<SelfCheck> {
-  const notChecked = executions ? [] : logIds
-  const checkable = ids.filter((id) => !notChecked.includes(id))
+  const not_checked = executions ? [] : logIds
+  const checkable = ids.filter((id) => !not_checked.includes(id))
   const log = { executions: JSON.stringify(executions ?? []) }
   return scheduler.db.read((reader) => {
     const broken = checkable.flatMap((id) => {
@@ -119,18 +115,18 @@ export function checkInvariants(scheduler: Scheduler, executions?: readonly Exec
     })
     return accept({
       checked: [...checkable, 'integrity', 'foreign_key', 'schema'],
-      notChecked,
+      not_checked,
       violations: [...broken, ...fileViolations(reader)],
     })
   })
 }
 
-function asViolation(invariant: Violation['invariant'], says: string, rows: readonly Found[]): Violation[] {
+function asViolation(invariant: string, says: string, rows: readonly Found[]): SelfCheck['violations'] {
   const about = rows.slice(0, SHOWN_MAX).map((row) => row.about)
   return rows.length === 0 ? [] : [{ invariant, says, about, count: rows.length }]
 }
 
-function fileViolations(reader: SqlReader): Violation[] {
+function fileViolations(reader: SqlReader): SelfCheck['violations'] {
   const damage = reader.all(integrityCheck).map((row) => ({ about: row.integrity_check }))
   const isWhole = damage.length === 1 && damage[0]?.about === 'ok'
   const orphans = reader.all(foreignKeyCheck).map((row) => ({ about: `${row.table} → ${row.parent}` }))
@@ -152,28 +148,11 @@ function changedSchema(reader: SqlReader): Found[] {
 }
 
 /** Prints one line per violation. */
-export function describeSelfCheck({ checked, notChecked, violations }: SelfCheck): string {
+export function describeSelfCheck({ checked, not_checked, violations }: SelfCheck): string {
   const lines = violations.map(({ invariant, says, about, count }) => {
     const more = count > about.length ? ` and ${count - about.length} more` : ''
     return `${invariant} broken: ${says} (${count}): ${about.join(', ')}${more}`
   })
-  const rest = notChecked.length === 0 ? '' : `, ${notChecked.join(' and ')} need the log of the jobs`
+  const rest = not_checked.length === 0 ? '' : `, ${not_checked.join(' and ')} need the log of the jobs`
   return [...lines, `${checked.length} checks, ${violations.length} broken${rest}`].join('\n')
-}
-
-export const selfCheckView = z
-  .object({
-    checked: z.array(z.string()).meta({ example: ['S01', 'S02'] }),
-    not_checked: z.array(z.string()).meta({ description: 'The checks that need the log written by the jobs.' }),
-    violations: z.array(
-      z.object({ invariant: z.string(), says: z.string(), about: z.array(z.string()), count: z.int() }),
-    ),
-  })
-  .meta({ id: 'SchedulerSelfCheck', description: 'The invariants that were checked, and their violations.' })
-export function toSelfCheckView({ checked, notChecked, violations }: SelfCheck): z.infer<typeof selfCheckView> {
-  return {
-    checked: [...checked],
-    not_checked: [...notChecked],
-    violations: violations.map((each) => ({ ...each, about: [...each.about] })),
-  }
 }

@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
-import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { cancelJob } from './change-job.ts'
 import { startRun } from './claim-next.ts'
 import { directJobBody } from './contract.ts'
@@ -15,7 +15,7 @@ import { listInFlight, listWaitingDirect, saveStarted } from './job-repository.t
 import { type JobReport, readJob } from './job-views.ts'
 import {
   findActiveReservation,
-  findReservation,
+  refuseEnded,
   releaseReservation,
   renewReservation,
   waitForReservation,
@@ -89,13 +89,9 @@ function startNow(scheduler: Scheduler, tx: WriteTx, jobId: string, now: number)
 }
 
 function requireActive(tx: WriteTx, reservationId: string, now: number): Decision<StoredReservation> {
-  const reservation = findReservation(tx, reservationId)
-  if (!reservation) return refuse('scheduler.reservation.not_found', `There is no reservation ${quote(reservationId)}.`)
-  if (reservation.status === 'ACTIVE' && reservation.expires_at > now) return accept(reservation)
-  return refuse('scheduler.reservation.ended', 'The reservation has ended or expired.', {
-    hint: 'Make a new reservation.',
-    facts: { status: reservation.status },
-  })
+  const active = findActiveReservation(tx)
+  const isValid = active?.reservation_id === reservationId && active.expires_at > now
+  return isValid ? accept(active) : refuseEnded(tx, reservationId)
 }
 
 /** Ignores direct jobs of ended reservations: whether they still run is unknown. */

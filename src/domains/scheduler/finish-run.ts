@@ -82,13 +82,7 @@ function closingOf(runId: string, end: RunEnd, now: number): Closing {
   }
 }
 
-export type FailedClosing = {
-  readonly runId: string
-  readonly error: string
-  readonly errorClass: FailureClass
-  readonly ruledOut?: RuledOut | undefined
-  readonly now: number
-}
+type FailedClosing = Pick<Closing, 'runId' | 'errorClass' | 'ruledOut' | 'now'> & { readonly error: string }
 
 /** Closes a run that failed without a runner: in recovery, or because its row cannot be read. */
 export function closeFailed(scheduler: Scheduler, tx: WriteTx, job: StoredJob, closing: FailedClosing): FinishedRun {
@@ -120,7 +114,7 @@ function closeJob(scheduler: Scheduler, tx: WriteTx, job: StoredJob, closing: Cl
   return { run, job: { ...job, finished_at: now }, retry }
 }
 
-export type JudgedRun = Pick<Closing, 'exitCode' | 'errorClass' | 'ruledOut'>
+type JudgedRun = Pick<Closing, 'exitCode' | 'errorClass' | 'ruledOut'>
 
 /** Decides whether to retry this failure, by the current rules of its job type. */
 export function planRetry(

@@ -1,12 +1,11 @@
 /** The public API of the scheduler: jobs on one machine, on SQLite, in a deterministic order. */
-export { cancelJob, changeJob, normalizeQueue, retryJob } from './change-job.ts'
+export { cancelJob, changeJob, moveJob, normalizeQueue, placeJob, retryJob, swapJobs } from './change-job.ts'
 export {
   checkInvariants,
   describeSelfCheck,
   type Execution,
   type SelfCheck,
   selfCheckView,
-  toSelfCheckView,
 } from './check-invariants.ts'
 export { type Claimed, claimJobs } from './claim-next.ts'
 export {
@@ -46,6 +45,7 @@ export {
   groupView,
   listGroups,
   readGroup,
+  type SubmittedGroup,
   submittedGroupView,
   toGroupView,
   toSubmittedGroupView,
@@ -69,7 +69,6 @@ export {
   toJobRunView,
   toJobView,
 } from './job-views.ts'
-export { moveJob, placeJob, swapJobs } from './move-job.ts'
 export { nextOccurrences } from './next-occurrence.ts'
 export {
   claimNotifications,
@@ -143,4 +142,4 @@ export type {
   StoredSchedule,
   StoredTemplate,
 } from './stored-rows.ts'
-export { namesOwnCommand, submitGroup, type SubmitJob, submitJob, type SubmittedGroup } from './submit-job.ts'
+export { namesOwnCommand, submitGroup, type SubmitJob, submitJob } from './submit-job.ts'

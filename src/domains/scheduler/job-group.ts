@@ -11,8 +11,7 @@ import { notify } from './notifications.ts'
 import { checkLimit } from './parse-input.ts'
 import { closeRun, finishJob, insertRun } from './run-repository.ts'
 import type { Scheduler } from './scheduler.ts'
-import { groupFailureRules, groupModes, showTime, type StoredGroup, type StoredJob } from './stored-rows.ts'
-import type { SubmittedGroup } from './submit-job.ts'
+import { defineView, groupFailureRules, groupModes, showTime, type StoredGroup, type StoredJob } from './stored-rows.ts'
 
 const COLUMNS = `group_id, name, mode, on_failure, created_at, halted_at`
 
@@ -176,6 +175,8 @@ export function placeInGroup(
   return { group_order: order, isHeld: group.mode === 'sequential' && hasCurrentMember(tx, group.group_id) }
 }
 
+export type SubmittedGroup = { readonly group: StoredGroup; readonly jobs: readonly StoredJob[] }
+
 export type GroupReport = { readonly group: StoredGroup; readonly status: GroupStatus; readonly counts: GroupCounts }
 
 /** Newest first; `before` is the last id of the previous page. */
@@ -204,43 +205,25 @@ function reportGroup(reader: SqlReader, group: StoredGroup): GroupReport {
   return { group, status: groupStatusOf(counts), counts }
 }
 
-/** Groups as callers see them. */
-const groupFields = {
-  group_id: idView('job_group'),
-  name: z.string().nullable(),
-  mode: z.enum(groupModes),
-  on_failure: z.enum(groupFailureRules),
-  created_at: timeView(),
-  halted_at: timeView().nullable(),
-}
+const groupFields = defineView<StoredGroup>()({
+  group_id: [idView('job_group'), (row) => encodeId('job_group', row.group_id)],
+  name: [z.string().nullable(), (row) => row.name],
+  mode: [z.enum(groupModes), (row) => row.mode],
+  on_failure: [z.enum(groupFailureRules), (row) => row.on_failure],
+  created_at: [timeView(), (row) => showTime(row.created_at)],
+  halted_at: [timeView().nullable(), (row) => orNull(row.halted_at, showTime)],
+})
 
-export const groupView = z
-  .object({
-    ...groupFields,
-    status: z.enum(groupStatuses),
-    counts: countsView,
-  })
+export const groupView = groupFields.schema
+  .extend({ status: z.enum(groupStatuses), counts: countsView })
   .meta({ id: 'SchedulerGroup', description: 'Jobs that belong together. The status follows from the members.' })
-export const submittedGroupView = z
-  .object({ ...groupFields, jobs: z.array(jobView) })
-  .meta({ id: 'SchedulerSubmittedGroup' })
-
-function showGroup(group: StoredGroup) {
-  const { name, mode, on_failure } = group
-  return {
-    group_id: encodeId('job_group', group.group_id),
-    name,
-    mode,
-    on_failure,
-    created_at: showTime(group.created_at),
-    halted_at: orNull(group.halted_at, showTime),
-  }
-}
-
 export function toGroupView({ group, status, counts }: GroupReport): z.infer<typeof groupView> {
-  return { ...showGroup(group), status, counts: { ...counts } }
+  return { ...groupFields.show(group), status, counts }
 }
 
+export const submittedGroupView = groupFields.schema
+  .extend({ jobs: z.array(jobView) })
+  .meta({ id: 'SchedulerSubmittedGroup' })
 export function toSubmittedGroupView({ group, jobs }: SubmittedGroup): z.infer<typeof submittedGroupView> {
-  return { ...showGroup(group), jobs: jobs.map(toJobView) }
+  return { ...groupFields.show(group), jobs: jobs.map(toJobView) }
 }

@@ -45,7 +45,7 @@ export function findActiveReservation(reader: SqlReader): StoredReservation | un
   return reader.one(selectActive)
 }
 
-export function findReservation(reader: SqlReader, reservationId: string): StoredReservation | undefined {
+function findReservation(reader: SqlReader, reservationId: string): StoredReservation | undefined {
   return reader.one(selectRow, { reservation_id: reservationId })
 }
 
@@ -123,10 +123,10 @@ function cancelWaiting(tx: WriteTx, reservationId: string, now: number): void {
   }
 }
 
-function refuseEnded(tx: WriteTx, reservationId: string): Decision<never> {
-  const reservation = findReservation(tx, reservationId)
+export function refuseEnded(reader: SqlReader, reservationId: string): Decision<never> {
+  const reservation = findReservation(reader, reservationId)
   if (!reservation) return refuse('scheduler.reservation.not_found', `There is no reservation ${quote(reservationId)}.`)
-  return refuse('scheduler.reservation.ended', `The reservation is ${reservation.status}.`, {
+  return refuse('scheduler.reservation.ended', 'The reservation has ended or expired.', {
     hint: 'The queue may be running again. Make a new reservation before you continue.',
     facts: { status: reservation.status },
   })

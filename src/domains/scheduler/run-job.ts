@@ -124,22 +124,9 @@ function outcomeOf(plan: CommandPlan, end: ChildEnd, log: Pick<RunLog, 'lastLine
     }
   }
   const code = exitCode === null ? {} : { exitCode }
-  switch (stoppedBy) {
-    case 'stopped':
-      return { outcome: 'stopped', ...code }
-    case 'timeout':
-      return {
-        outcome: 'failed',
-        error: `it took longer than ${plan.timeoutMs} ms and was ended`,
-        errorClass: 'timeout',
-        ...code,
-      }
-    case 'shutdown':
-      // The job completed before the scheduler had to kill it.
-      if (exitCode === 0) break
-      return { outcome: 'failed', error: SHUTDOWN_ERROR, errorClass: 'infrastructure', ...code }
-    case null:
-  }
+  // A job that completed before the scheduler had to kill it has not failed.
+  if (stoppedBy !== null && !(stoppedBy === 'shutdown' && exitCode === 0))
+    return { ...endOfStopped(stoppedBy, plan.timeoutMs), ...code }
   if (exitCode === 0) return { outcome: 'completed', exitCode }
   const last = log.lastLine()
   const detail = last === '' ? '' : `: ${last}`
@@ -224,7 +211,9 @@ function startHandler({ run, handler, log, wait }: HandlerInput) {
       if (result && 'skipped' in result) return { outcome: 'skipped', error: result.skipped }
       return { outcome: 'completed', ...(result?.artifacts && { artifacts: result.artifacts }) }
     } catch (error) {
-      return failureOf(error, stoppedBy, handler.timeoutMs)
+      const message = error instanceof Error ? error.message : String(error)
+      if (stoppedBy) return endOfStopped(stoppedBy, handler.timeoutMs ?? null, `: ${message}`)
+      return { outcome: 'failed', error: message, errorClass: 'work_failed' }
     } finally {
       over.abort()
       log.close()
@@ -233,24 +222,18 @@ function startHandler({ run, handler, log, wait }: HandlerInput) {
   return { run, ended: work(), end, killNow() {} }
 }
 
-function failureOf(error: unknown, stoppedBy: RunStopReason | undefined, timeoutMs: number | undefined): RunEnd {
-  const message = error instanceof Error ? error.message : String(error)
-  switch (stoppedBy) {
+/** Maps the reason why a run was ended from outside to its outcome. */
+function endOfStopped(reason: RunStopReason, timeoutMs: number | null, detail = ''): RunEnd {
+  switch (reason) {
     case 'stopped':
       return { outcome: 'stopped' }
     case 'timeout':
       return {
         outcome: 'failed',
-        error: `it took longer than ${timeoutMs} ms and was ended: ${message}`,
+        error: `it took longer than ${timeoutMs} ms and was ended${detail}`,
         errorClass: 'timeout',
       }
     case 'shutdown':
-      return {
-        outcome: 'failed',
-        error: `${SHUTDOWN_ERROR}: ${message}`,
-        errorClass: 'infrastructure',
-      }
-    case undefined:
-      return { outcome: 'failed', error: message, errorClass: 'work_failed' }
+      return { outcome: 'failed', error: SHUTDOWN_ERROR + detail, errorClass: 'infrastructure' }
   }
 }

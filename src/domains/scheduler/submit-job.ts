@@ -7,7 +7,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { submitGroupBody, submitJobBody } from './contract.ts'
 import type { SqlReader, WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
-import { insertGroup, nextGroupOrder, placeInGroup, requireOpenGroup } from './job-group.ts'
+import { insertGroup, nextGroupOrder, placeInGroup, requireOpenGroup, type SubmittedGroup } from './job-group.ts'
 import { insertJob, type NewJobRow } from './job-repository.ts'
 import { requireTemplate } from './job-template.ts'
 import { applyParamsSchema, requireJobType } from './job-types.ts'
@@ -144,8 +144,6 @@ export function insertNewJob(tx: WriteTx, row: NewJobRow): StoredJob {
   if (!job) throw new KernelFault('scheduler.insert', 'An insert without conditions returned no row.')
   return job
 }
-
-export type SubmittedGroup = { readonly group: StoredGroup; readonly jobs: readonly StoredJob[] }
 
 /** In a sequential group the first member enters the queue, and each other one when its predecessor has ended. */
 export function submitGroup(scheduler: Scheduler, body: z.input<typeof submitGroupBody>): Decision<SubmittedGroup> {
