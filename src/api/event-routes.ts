@@ -5,7 +5,7 @@ import { resolveWorkspace } from '#domains/identity'
 import { encodeId, type IdKind, withShownTarget } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { domainFeed, type DomainFeedRow, feedStart, findFeedEnd, followFeed, parseCursor, readFeed } from '#store'
+import { type DomainFeedRow, feedStart, findFeedEnd, followFeed, parseCursor, readFeed } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import { bearerOf } from './caller.ts'
 import { type StreamCount, type StreamedEvent, streamEvents } from './event-stream.ts'
@@ -102,7 +102,7 @@ export const eventRoutes = routes({
       const skipArchived = archived === 'skip'
       if (cursor.value !== undefined && !skipArchived) {
         // Refuses when events after the cursor were archived, because the stream would omit them.
-        const checked = await readFeed(deps.db, domainFeed, { workspaceId, after: cursor.value, limit: 1 })
+        const checked = await readFeed(deps.db, { workspaceId, after: cursor.value, limit: 1 })
         if (!checked.ok) return { ...checked, hint: READ_ON }
       }
       // A HEAD has no body, so a stream would never be read and closed.
@@ -116,7 +116,7 @@ export const eventRoutes = routes({
         return again.ok && (await resolveWorkspace(deps, again.value, { idHeader: workspaceId })).ok
       }
       async function* follow(signal: AbortSignal) {
-        const rows = followFeed(deps.db, domainFeed, {
+        const rows = followFeed(deps.db, {
           ...deps.feed,
           workspaceId,
           after: start,

@@ -8,7 +8,7 @@ import { openReferenceRuntime } from '#test/reference-runtime/index'
 const names = fc.stringMatching(/^[a-z][a-z0-9]{0,31}$/)
 const queue = fc.constantFrom(...Object.keys(semanticQueues))
 
-test('[OQ-10] a queue of an environment is a name that an engine takes, of no other environment, and comes apart again', () => {
+test('[OQ-10] a queue of an environment has a valid and unique name that splits into its parts', () => {
   fc.assert(
     fc.property(names, names, queue, queue, (one, other, first, second) => {
       const name = queueIn(one, first)
@@ -20,7 +20,7 @@ test('[OQ-10] a queue of an environment is a name that an engine takes, of no ot
   )
 })
 
-test('[OQ-10] an adapter gets every semantic queue under its name there, with the limits of this environment', () => {
+test('[OQ-10] an adapter gets every semantic queue under its prefixed name, with the limits of this environment', () => {
   const { queues, only } = queuesIn('staging', { connector_calls: { concurrency: 2 } })
   assert.deepEqual(
     Object.keys(queues),
@@ -38,7 +38,7 @@ test('[OQ-10] without an environment nothing is renamed', () => {
   assert.equal(inEnvironment(runtime, undefined), runtime)
 })
 
-test('[OQ-10] what is aborted before it ever had a turn comes back in a queue that workers of its environment take', async () => {
+test('[OQ-10] a process that is aborted before its first turn resumes in a queue of its environment', async () => {
   const engine = openReferenceRuntime({ random: () => 0.5 })
   const { queues, only } = queuesIn('staging', {})
   for (const [name, spec] of Object.entries(queues)) await engine.defineQueue(name, spec)

@@ -15,7 +15,7 @@ test('[PLN-12] the names of the queues', () => {
   ])
 })
 
-test('[PLN-13] a plan on an unknown queue is refused, with the nearest name', () => {
+test('[PLN-13] an unknown queue in a plan is refused with the nearest name', () => {
   const defined = new Set(Object.keys(semanticQueues))
   assert.equal(decideQueueNames(defined, ['agent_runs', 'agent_runs']).ok, true)
   const refused = decideQueueNames(defined, ['agent_run', 'somewhere_else'])

@@ -1,4 +1,4 @@
-/** What a writer leaves on the disk: files for nobody else's eyes, and nothing at all where it failed. */
+/** A writer leaves files that only their owner can read, and no files where it failed. */
 import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -25,7 +25,7 @@ describe('writing an archive', () => {
   })
   after(() => rm(base, { recursive: true, force: true }))
 
-  test('folders and files are the owner’s alone, also where the folder was not there', async () => {
+  test('only the owner can read folders and files, also where the folder did not exist', async () => {
     const folder = join(base, 'not', 'there')
     const draft = aDraft('0197f3b2-c4d5-7a8e-9b0c-1d2e3f405171')
     await writeArchive(folder, draft, [line])
@@ -35,10 +35,10 @@ describe('writing an archive', () => {
       assert.equal((await stat(path)).mode & 0o077, 0, path)
   })
 
-  test('a write that fails leaves no half of a file: a disk that is full is not kept full', async () => {
+  test('a write that fails leaves no partial file, so that a full disk does not stay full', async () => {
     const draft = aDraft('0197f3b2-c4d5-7a8e-9b0c-1d2e3f405172')
     const folder = join(base, 'full')
-    // A folder stands where the manifest would be written.
+    // A folder has the name of the manifest.
     const inTheWay = join(folder, `${manifestOf(draft.file)}.part`)
     await mkdir(inTheWay, { recursive: true })
     await assert.rejects(writeArchive(folder, draft, [line]), { code: 'EISDIR' })

@@ -1,11 +1,11 @@
-/** Opening any server by its address: safe ones open, the others answer with a refusal that hides the password. */
+/** Opening a server by its URL: safe ones open, the others are refused without showing the password. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { freshDatabase } from '#test/database'
 import { openCheckedDb, readConnectionRoom, sayCrowded } from './check-server.ts'
 import { openDb } from './db.ts'
 
-test('a server is asked for its settings as this login and database have them', async (t) => {
+test('the check reads the settings of this login and database', async (t) => {
   const { db, url, name } = await freshDatabase(t, { migrated: false })
   const allowed = await openCheckedDb({ url }, { unsafeForTests: true })
   assert.ok(allowed.ok)
@@ -21,7 +21,7 @@ test('a server is asked for its settings as this login and database have them', 
   assert.equal(readOnly.code, 'store.server.read_only')
 })
 
-test('a wrong password, a missing database, a silent port and an unknown host each say so', async (t) => {
+test('a wrong password, a missing database, a silent port and an unknown host have different refusals', async (t) => {
   const { url } = await freshDatabase(t, { migrated: false })
   const change = (edit: (url: URL) => void) => {
     const changed = new URL(url)
@@ -44,7 +44,7 @@ test('a wrong password, a missing database, a silent port and an unknown host ea
   }
 })
 
-test('a server says how many connections there are and how many are taken', async (t) => {
+test('a server reports how many connections exist and how many are used', async (t) => {
   const { db } = await freshDatabase(t, { migrated: false })
   const before = await readConnectionRoom(db)
   assert.ok(before.used >= 1 && before.used < before.usable)
@@ -52,7 +52,7 @@ test('a server says how many connections there are and how many are taken', asyn
   assert.ok(before.usable < (row?.max ?? 0), 'some are kept for the superuser')
 })
 
-test('the role of the service, which may not look into the sessions of others, counts them all the same', async (t) => {
+test('the role of the service counts the sessions of other users, although it may not read them', async (t) => {
   const { url } = await freshDatabase(t)
   const db = openDb({ url, role: 'concord_engine', poolMax: 1 })
   const held = await Promise.all(Array.from({ length: 5 }, () => db.connect()))
@@ -62,7 +62,7 @@ test('the role of the service, which may not look into the sessions of others, c
   assert.ok(used >= 6, `${used} in use`)
 })
 
-test('what is left must be enough for the pool of one process and what it has beside it', () => {
+test('the free connections must suffice for the pool of one process and its other connections', () => {
   assert.equal(sayCrowded({ usable: 97, used: 67 }, 10), undefined)
   assert.equal(
     sayCrowded({ usable: 97, used: 68 }, 10),

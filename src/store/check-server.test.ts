@@ -1,4 +1,4 @@
-/** Which servers are safe enough, as a table. */
+/** Which servers are safe enough. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideServer, decideServerVersion, type ServerFacts } from './check-server.ts'
@@ -32,7 +32,7 @@ for (const [field, setting] of Object.entries(unsafe)) {
   })
 }
 
-test('a server that accepts no writes is refused, also for tests', () => {
+test('a server that accepts no writes is refused, also in tests', () => {
   for (const facts of [
     { ...safe, isInRecovery: true },
     { ...safe, isReadOnly: true },
@@ -43,7 +43,7 @@ test('a server that accepts no writes is refused, also for tests', () => {
   }
 })
 
-test('versions 16 to 18 are supported, and both versions stand in the refusal', () => {
+test('versions 16 to 18 are supported, and the refusal names both limits', () => {
   const verdicts = [150_012, 160_000, 170_005, 180_004, 190_000].map((version) => decideServerVersion(version).ok)
   assert.deepEqual(verdicts, [false, true, true, true, false])
   const old = decideServer({ ...safe, versionNum: 150_012 })

@@ -1,4 +1,4 @@
-/** What stands in an address never takes a role or a limit of ours away, and a server that does not give the role is refused. */
+/** A URL never overrides our role or limits, and a server that does not grant the role is refused. */
 import assert from 'node:assert/strict'
 import { createServer, connect as connectTo, type AddressInfo } from 'node:net'
 import { after, before, describe, test, type TestContext } from 'node:test'
@@ -132,7 +132,7 @@ describe('an address with parameters', () => {
     return url.href
   }
 
-  test('a pooler that drops the options is found out before the first statement, whoever asks', async (t) => {
+  test('a pooler that drops the options is detected before the first statement of any caller', async (t) => {
     const url = await aPoolerWithoutOptions(t)
     await using(openDb({ url, poolMax: 1 }), async (db) => assert.equal((await db.query('select')).length, 1))
     await using(openDb({ url, role: 'concord_engine', poolMax: 1 }), async (db) => {

@@ -17,7 +17,7 @@ test('an address is taken apart', () => {
   })
 })
 
-test('the port may be left out, and a socket folder may stand for the host', () => {
+test('the port is optional, and a socket folder may replace the host', () => {
   const plain = parseDatabaseUrl('postgresql://db/x')
   assert.ok(plain.ok)
   assert.deepEqual([plain.value.port, plain.value.user], [5432, undefined])

@@ -1,4 +1,4 @@
-/** Transactions as the pool gives them: round trips that are shared, what a failure leaves behind, and who is told of the end. */
+/** Transactions of the pool: shared round trips, the state after a failure, and the hooks at the end. */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { refuse } from '#kernel/refusal'
@@ -22,7 +22,7 @@ describe('transactions', () => {
 
   const facts = async () => (await opened.db.run(listFacts)).map(({ id }) => id)
 
-  test('what is asked without waiting in between is one round trip, done and answered in its order', async () => {
+  test('statements sent without waiting in between are one round trip, executed and answered in order', async () => {
     const { db } = opened
     let answers: unknown
     const trips = await countRoundTrips(db, () =>
@@ -40,7 +40,7 @@ describe('transactions', () => {
     assert.equal(trips, 3)
   })
 
-  test('what a transaction looks at first goes along with its begin', async () => {
+  test('the first read of a transaction is sent together with its begin', async () => {
     const { db } = opened
     await db.run(insertFact, [1])
     const trips = await countRoundTrips(db, () =>
@@ -53,7 +53,7 @@ describe('transactions', () => {
     assert.equal(trips, 3)
   })
 
-  test('one statement that fails takes along those that were sent with it, and the connection serves the next one', async () => {
+  test('one failing statement rolls back those that were sent with it, and the connection stays usable', async () => {
     const { db } = opened
     const late = statement<{ readonly n: number }>('test_after_fault', 'select 7 as n')
     await assert.rejects(
@@ -66,7 +66,7 @@ describe('transactions', () => {
     assert.deepEqual(new Set((await Promise.all(ways)).map(([row]) => row?.n)), new Set([7]))
   })
 
-  test('of statements that fail together the first one says why, whoever passes it on first: a deadlock is tried again', async () => {
+  test('of statements that fail together the first error decides, whichever arrives first: a deadlock is retried', async () => {
     const { db } = opened
     let attempts = 0
     await db.transaction(async (tx) => {
@@ -74,14 +74,14 @@ describe('transactions', () => {
       if (attempts > 1) return void (await tx.run(insertFact, [attempts]))
       const first = tx.query(breakIt('40P01'))
       const second = tx.run(insertFact, [1])
-      // What failed only because of the other is heard of before it.
+      // The error that follows from the other one arrives first.
       const slow = async () => (await Promise.allSettled([first, second]), await first)
       await Promise.all([slow(), second])
     })
     assert.deepEqual([attempts, await facts()], [2, [2]])
   })
 
-  test('whoever is still at it when the transaction has ended writes nothing, neither alone nor into somebody else’s', async () => {
+  test('code that continues after the end of its transaction writes nothing, neither alone nor into another transaction', async () => {
     const { db } = opened
     for (const end of ['rollback', 'commit'] as const) {
       const over = Promise.withResolvers<void>()
@@ -97,7 +97,7 @@ describe('transactions', () => {
     }
   })
 
-  test('a part that fails on its own leaves no later statement of another part behind the rollback', async () => {
+  test('when one part fails, no later statement of another part is executed after the rollback', async () => {
     const { db } = opened
     const slow = async (tx: Tx) => {
       await tx.query('select pg_sleep(0.05)')
@@ -110,7 +110,7 @@ describe('transactions', () => {
     assert.deepEqual(await facts(), [])
   })
 
-  test('a look that fails keeps the work from beginning; one that may be tried again is', async () => {
+  test('a failing first read prevents the work; a retryable one is retried', async () => {
     const { db } = opened
     await assert.rejects(
       db.transactionFrom(
@@ -127,7 +127,7 @@ describe('transactions', () => {
     assert.deepEqual([answer, await facts()], [[{ id: 2 }], [2]])
   })
 
-  test('the end is told to whoever waits for it: a commit to some, every undoing to the others', async () => {
+  test('commit hooks run after a commit, rollback hooks after every rollback', async () => {
     const { db } = opened
     const told: string[] = []
     let attempts = 0
@@ -149,7 +149,7 @@ describe('transactions', () => {
     assert.deepEqual(told.slice(2), ['undone'])
   })
 
-  test('a transaction whose connection is cut at its commit counts as undone: nobody knows', async () => {
+  test('a transaction whose connection breaks at the commit runs its rollback hooks: the outcome is unknown', async () => {
     const { db } = opened
     const told: string[] = []
     await assert.rejects(

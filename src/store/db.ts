@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { callbackify } from 'node:util'
 import pg from 'pg'
 import { KernelFault } from '#kernel/errors'
+import { isUuid } from '#kernel/ids'
 import { sqlStateOf } from './faults.ts'
 import { type Sql, sqlOn } from './statement.ts'
 import { inTransaction, together, type Tx } from './transaction.ts'
@@ -103,6 +104,27 @@ export function openDb(config: DbConfig): Db {
     },
     close: () => pool.end(),
   })
+}
+
+type Scope = {
+  /** One read-only transaction. */
+  read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+}
+
+/**
+ * The tenant guard behind the filters of the statements: work in a scope runs as `concord_app` with the workspace set for that one
+ * transaction, so that row security hides what a forgotten filter would show.
+ */
+export function scoped(db: Db, workspaceId: string): Scope {
+  // The id becomes part of the text, since several statements in one round trip take no parameters.
+  if (!isUuid(workspaceId)) throw new KernelFault('store.scope.invalid', 'A scope needs the id of a workspace.')
+  // `true` means "until the end of the transaction": nothing is left for the next user of the connection.
+  const enter = `select set_config('role', 'concord_app', true), set_config('concord.workspace_id', '${workspaceId}', true)`
+  return {
+    read: (work) => db.transaction(work, `begin read only; ${enter}`),
+    transaction: (work) => db.transaction(work, `begin; ${enter}`),
+  }
 }
 
 async function connectOnce(config: pg.ClientConfig, onError: (error: Error) => void): Promise<pg.Client> {

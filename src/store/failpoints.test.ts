@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { InjectedFault, openFailpoints, parsePlan, failpoint } from './failpoints.ts'
 
-test('without a plan a point is nothing at all', () => {
+test('without a plan a point does nothing', () => {
   assert.equal(failpoint('lane.committed'), undefined)
 })
 

@@ -6,12 +6,12 @@ import { constraintOf, isSilence, outcomeOf, refuseConstraint } from './faults.t
 const answer = (code: string, more = {}) =>
   Object.assign(new Error('from the server'), { code, severity: 'ERROR', ...more })
 
-test('an error of the server that goes on living means that nothing was done', () => {
+test('an error of a server that stays up means that nothing was done', () => {
   for (const code of ['23505', '23514', '22P02', '42501', '57014', '53100', '25006'])
     assert.equal(outcomeOf(answer(code)), 'not_done', code)
 })
 
-test('what Postgres asks to repeat is worth another try', () => {
+test('what Postgres asks to repeat is retried', () => {
   for (const code of ['40001', '40P01']) assert.equal(outcomeOf(answer(code)), 'again', code)
 })
 

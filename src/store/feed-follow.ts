@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { KernelFault } from '#kernel/errors'
 import type { Db } from './db.ts'
-import { type Feed, type FeedEvent, type FeedRequest, findFeedEnd, findFeedNow, isHeldBack, readFeed } from './feed.ts'
+import { type FeedEvent, type FeedRequest, findFeedEnd, findFeedNow, isHeldBack, readFeed } from './feed.ts'
 import type { Notices } from './notices.ts'
 import { failpoint } from './failpoints.ts'
 
-export type FollowOptions = FeedRequest & {
+type FollowOptions = FeedRequest & {
   /** Without notices only the poll finds new events. */
   readonly notices?: Notices
   readonly channel?: string
@@ -19,7 +19,7 @@ export type FollowOptions = FeedRequest & {
   readonly onError?: (error: unknown) => void
 }
 
-/** A long transaction hides later commits, and its end is not announced. */
+/** A long transaction hides later commits, and no notice announces its end. */
 const HELD_BACK_MS = 20
 const AFTER_ERROR_MS = 250
 
@@ -27,11 +27,7 @@ const AFTER_ERROR_MS = 250
  * Yields events one by one, each with the cursor to resume after it. `after: undefined` starts with new
  * events. Ends when the signal is aborted; throws only for an invalid cursor, or one whose following events were archived.
  */
-export async function* followFeed<Row>(
-  db: Db,
-  feed: Feed<Row>,
-  options: FollowOptions = {},
-): AsyncGenerator<FeedEvent<Row>> {
+export async function* followFeed(db: Db, options: FollowOptions = {}): AsyncGenerator<FeedEvent> {
   const { notices, channel, pollMs = 2_000, signal, untilNow = false, onError = () => {} } = options
   const { workspaceId, limit, skipArchived = false } = options
   const bell = openBell(signal)
@@ -45,7 +41,7 @@ export async function* followFeed<Row>(
         bell.reset()
         after ??= await findFeedEnd(db)
         if (untilNow) now ??= await findFeedNow(db)
-        const page = await readFeed(db, feed, {
+        const page = await readFeed(db, {
           after,
           workspaceId,
           skipArchived,
@@ -60,7 +56,7 @@ export async function* followFeed<Row>(
         after = page.value.cursor
         if (page.value.isFull) continue
         if (now !== undefined && BigInt(after.split('.')[0] ?? 0) >= now) return
-        const isSoon = now !== undefined || (await isHeldBack(db, feed, after, workspaceId))
+        const isSoon = now !== undefined || (await isHeldBack(db, after, workspaceId))
         await bell.wait(isSoon ? soonMs : pollMs)
         // A long transaction is polled less and less often, down to the pace of the slow poll.
         soonMs = isSoon && page.value.events.length === 0 ? Math.min(soonMs * 2, pollMs) : HELD_BACK_MS

@@ -8,7 +8,7 @@ import { proofSize } from '#test/proof-size'
 import { until } from '#test/until'
 import { openDb } from './db.ts'
 import { appendEvents } from './events.ts'
-import { compileReadFeed, domainFeed, findFeedEnd, readFeed } from './feed.ts'
+import { findFeedEnd, readAll, readFeed, readOfWorkspace } from './feed.ts'
 import { followFeed } from './feed-follow.ts'
 import { openNotices } from './notices.ts'
 import type { Sql } from './statement.ts'
@@ -87,7 +87,7 @@ describe('the feed', () => {
       let after = start
       // Leaves and comes back with its cursor every thousand events, as a client with a bad line would.
       while (seen.length < EVENTS) {
-        for await (const event of followFeed(opened.db, domainFeed, {
+        for await (const event of followFeed(opened.db, {
           after,
           pollMs: 5,
           limit: 500,
@@ -118,7 +118,7 @@ describe('the feed', () => {
     await opened.db.transaction(async (tx) => {
       await append(tx, slow)
       await append(opened.db, fast)
-      const held = await readFeed(opened.db, domainFeed, { after: start })
+      const held = await readFeed(opened.db, { after: start })
       assert.deepEqual(held.ok && held.value.events, [])
     })
     const page = await pageAfter(start, 4)
@@ -131,7 +131,7 @@ describe('the feed', () => {
   /** Other tests share the server, and one of their transactions may hold the horizon back for a moment. */
   async function pageAfter(after: string, count: number, workspaceId?: string) {
     const read = async () => {
-      const page = await readFeed(opened.db, domainFeed, { after, workspaceId, limit: 100 })
+      const page = await readFeed(opened.db, { after, workspaceId, limit: 100 })
       assert.ok(page.ok)
       return page.value.events
     }
@@ -147,14 +147,14 @@ describe('the feed', () => {
     const seen: string[] = []
     let after = start
     for (;;) {
-      const page = await readFeed(opened.db, domainFeed, { after, limit: 3 })
+      const page = await readFeed(opened.db, { after, limit: 3 })
       assert.ok(page.ok)
       seen.push(...page.value.events.map(({ event_id }) => event_id))
       after = page.value.cursor
       if (!page.value.isFull) break
     }
     assert.deepEqual(seen, mine)
-    const nobody = await readFeed(opened.db, domainFeed, { after: start, workspaceId: newId() })
+    const nobody = await readFeed(opened.db, { after: start, workspaceId: newId() })
     assert.ok(nobody.ok)
     assert.deepEqual(nobody.value.events, [])
     assert.ok(BigInt(nobody.value.cursor.split('.')[0] ?? 0) > BigInt(start.split('.')[0] ?? 0))
@@ -190,33 +190,34 @@ describe('the feed', () => {
   })
 
   test('a cursor that we did not make is refused', async () => {
-    const answer = await readFeed(opened.db, domainFeed, { after: 'seq:12' })
+    const answer = await readFeed(opened.db, { after: 'seq:12' })
     assert.equal(answer.ok ? 'read' : answer.code, 'cursor_invalid')
-    await assert.rejects(followFeed(opened.db, domainFeed, { after: 'seq:12' }).next(), { code: 'cursor_invalid' })
+    await assert.rejects(followFeed(opened.db, { after: 'seq:12' }).next(), { code: 'cursor_invalid' })
   })
 
   test('the read is a walk along the index of the feed', async () => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
     await owner.query('analyze concord.domain_events')
     await owner.close()
-    for (const isScoped of [false, true]) {
-      const { statement, values } = compileReadFeed(domainFeed, isScoped)
-      const call = { after: { xid: '1', seq: '1' }, tenant: command.workspace_id, limit: 10 }
-      const rows = await opened.db.query<Record<string, string>>(`explain ${statement.text}`, values(call))
+    for (const [{ text }, tenant] of [
+      [readAll, []],
+      [readOfWorkspace, [command.workspace_id]],
+    ] as const) {
+      const rows = await opened.db.query<Record<string, string>>(`explain ${text}`, ['1', '1', 10, ...tenant])
       assert.match(rows.map((row) => row['QUERY PLAN']).join('\n'), /Index Scan using domain_events_feed_ix/)
     }
   })
 
   describe('following', () => {
     /** A follower that has seen its first event: from here on it waits for the next, on a clock that is too slow to help. */
-    async function follow(t: TestContext, more: Parameters<typeof followFeed>[2] = {}) {
+    async function follow(t: TestContext, more: Parameters<typeof followFeed>[1] = {}) {
       const stop = new AbortController()
       const seen: string[] = []
       const after = await findFeedEnd(opened.db)
       await append(opened.db, ids(1))
       const done = (async () => {
         const options = { after, signal: stop.signal, pollMs: 3_600_000, ...more }
-        for await (const event of followFeed(opened.db, domainFeed, options)) seen.push(event.event_id)
+        for await (const event of followFeed(opened.db, options)) seen.push(event.event_id)
       })()
       t.after(async () => {
         stop.abort()

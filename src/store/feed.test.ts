@@ -1,10 +1,10 @@
-/** Cursors: what we made comes back, everything else is refused. */
+/** Cursors: ours are accepted, all others are refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { cursorOf, feedStart, parseCursor } from './feed.ts'
 
-test('every place survives the way out and back', () => {
+test('every position survives the round trip through a cursor', () => {
   fc.assert(
     fc.property(
       fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),

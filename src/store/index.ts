@@ -20,28 +20,19 @@ export {
   sayCrowded,
 } from './check-server.ts'
 export { parseDatabaseUrl } from './database-url.ts'
-export { type Db, type DbConfig, openDb } from './db.ts'
+export { type Db, type DbConfig, openDb, scoped } from './db.ts'
 export { findPortHolder } from './embedded/port.ts'
 export { type EmbeddedPostgres, openEmbeddedPostgres } from './embedded/server.ts'
 export { appendEvents, domainEventLog, type EventDraft, eventIdOf, type EventLog } from './events.ts'
 export { failpoint, type FailpointName } from './failpoints.ts'
 export { constraintOf, outcomeOf, refuseConstraint, sqlStateOf, UnknownOutcome } from './faults.ts'
 export { followFeed } from './feed-follow.ts'
-export {
-  domainFeed,
-  type DomainFeedRow,
-  type FeedEvent,
-  feedStart,
-  findFeedEnd,
-  parseCursor,
-  readFeed,
-} from './feed.ts'
+export { type DomainFeedRow, type FeedEvent, feedStart, findFeedEnd, parseCursor, readFeed } from './feed.ts'
 export { openLane } from './lane.ts'
 export { migrateDown, migrateUp, migrationStatus } from './migrate.ts'
 export { type Notices, openNotices } from './notices.ts'
 export { type InsertLane, insertOnce, type Once, onceTable, openInsertLane, refuseInProgress } from './once.ts'
 export { storeRefusals } from './refusals.ts'
-export { scoped } from './scoped.ts'
 export { listStatements, type Sql, statement, type Statement } from './statement.ts'
 export { defineTable, type Table } from './table.ts'
 export { together, type Tx } from './transaction.ts'

@@ -49,7 +49,7 @@ describe('a lane', () => {
       ({ value }) => value,
     )
 
-  test('what arrives in one turn shares a commit, and everybody gets his own answer', async (t) => {
+  test('items of one turn of the event loop share a commit, and every caller gets its own answer', async (t) => {
     const { lane, batches } = aLane(t)
     const answers = await Promise.all(Array.from({ length: 100 }, (_, value) => lane.submit({ key: 'turn', value })))
     assert.deepEqual(
@@ -63,7 +63,7 @@ describe('a lane', () => {
     assert.equal(commits?.commits, 1)
   })
 
-  test('nobody is answered before his own commit', async (t) => {
+  test('no caller is answered before its own commit', async (t) => {
     const { lane } = aLane(t)
     await Promise.all(
       Array.from({ length: 200 }, async (_, value) => {
@@ -87,7 +87,7 @@ describe('a lane', () => {
     }
   })
 
-  test('a row that fails, fails alone, wherever in the batch it is', async (t) => {
+  test('a failing row fails alone, at any position in the batch', async (t) => {
     const { lane } = aLane(t)
     const answers = await Promise.allSettled(
       Array.from({ length: 100 }, (_, value) =>
@@ -106,7 +106,7 @@ describe('a lane', () => {
     assert.equal((await valuesOf('alone')).length, 96)
   })
 
-  test('a full queue refuses at once and takes more when there is room', async (t) => {
+  test('a full queue refuses immediately and accepts items again when there is room', async (t) => {
     const { lane } = aLane(t, { queuedMax: 10 })
     const answers = await Promise.all(Array.from({ length: 15 }, (_, value) => lane.submit({ key: 'full', value })))
     assert.deepEqual(
@@ -116,7 +116,7 @@ describe('a lane', () => {
     assert.equal(await lane.submit({ key: 'full', value: 99 }), 99)
   })
 
-  test('closing takes nothing more and writes what is there', async () => {
+  test('closing accepts nothing more and writes the queued items', async () => {
     const lane = openLane<Item, number>(opened.db, { name: 'test', flush: insertAll, batchMax: 10 })
     const answers = Promise.all(Array.from({ length: 100 }, (_, value) => lane.submit({ key: 'close', value })))
     const closing = lane.close()
@@ -127,7 +127,7 @@ describe('a lane', () => {
     assert.equal((await valuesOf('close')).length, 100)
   })
 
-  test('closing twice is one closing, and both wait for it', async () => {
+  test('closing twice closes once, and both calls wait for it', async () => {
     const lane = openLane<Item, number>(opened.db, { name: 'test', flush: insertAll })
     const answer = lane.submit({ key: 'twice', value: 1 })
     await Promise.all([lane.close(), lane.close()])
@@ -148,7 +148,7 @@ describe('a lane', () => {
   }
 
   for (const when of ['before', 'after'] as const) {
-    test(`a connection that breaks ${when} the commit: without a key the outcome is called unknown`, async (t) => {
+    test(`a connection that breaks ${when} the commit: without a key the outcome is unknown`, async (t) => {
       const { lane } = aLane(t, { flush: breaking(when) })
       const key = `unknown-${when}`
       const answers = await Promise.allSettled([1, 2, 3].map((value) => lane.submit({ key, value })))
@@ -157,7 +157,7 @@ describe('a lane', () => {
       assert.equal(await lane.submit({ key, value: 4 }), 4, 'the lane has a new connection')
     })
 
-    test(`a connection that breaks ${when} the commit: with a key it is settled by trying again`, async (t) => {
+    test(`a connection that breaks ${when} the commit: with a key a retry settles it`, async (t) => {
       const base = when === 'after' ? 1_000 : 2_000
       const once = async (sql: Sql, items: readonly Submitted<Item>[]) => {
         const clause = items.some(({ retried }) => retried) ? 'on conflict (value) where key = $$once$$ do nothing' : ''
@@ -191,7 +191,7 @@ describe('a lane', () => {
     return Object.assign(Object.create(opened.db) as Db, { connect })
   }
 
-  test('a server that cannot be reached is a refusal for everybody who waits: nothing was sent', async () => {
+  test('an unreachable server is a refusal for every waiting caller: nothing was sent', async () => {
     const lane = openLane<Item, number>(connectingOnly(0), {
       name: 'test',
       flush: insertAll,
@@ -208,7 +208,7 @@ describe('a lane', () => {
     )
   })
 
-  test('one connection that cannot be opened costs nobody his write while the other works', async () => {
+  test('a connection that cannot be opened costs no write while the other works', async () => {
     const lane = openLane<Item, number>(connectingOnly(1), { name: 'test', flush: insertAll, batchMax: 5 })
     const answers = await Promise.all(Array.from({ length: 50 }, (_, value) => lane.submit({ key: 'one', value })))
     await lane.close()
@@ -218,7 +218,7 @@ describe('a lane', () => {
     )
   })
 
-  test('an item on which our own code fails, fails alone, and the connection is kept', async (t) => {
+  test('an item on which our own code throws fails alone, and the connection stays open', async (t) => {
     let connects = 0
     const counting = Object.assign(Object.create(opened.db) as Db, {
       connect: (name?: string) => {

@@ -122,7 +122,7 @@ describe('migrate', { concurrency: 4 }, () => {
     assert.deepEqual(seen, [{ version: behind.value.version - 2 }])
   })
 
-  test('a migration that fails leaves nothing behind and the one before it stands', async (t) => {
+  test('a migration that fails is rolled back, and the one before it stays applied', async (t) => {
     const { db, url } = await freshDatabase(t, { migrated: false })
     const folder = await aMigrationFolder(t, {
       ...one,
@@ -146,7 +146,7 @@ describe('migrate', { concurrency: 4 }, () => {
     })
   })
 
-  test('a connection that breaks while committing: nobody claims that nothing was left, and running it again settles it', async (t) => {
+  test('a connection that breaks during the commit: the outcome is reported as unknown, and a second run settles it', async (t) => {
     const { url } = await freshDatabase(t, { migrated: false })
     const commitsOnce = (last: string) => `create table two ();
 create function last_words() returns trigger language plpgsql as $$ begin ${last}; return null; end $$;
@@ -167,7 +167,7 @@ drop table two; drop function last_words();
     assert.deepEqual(await migrateUp(url, { folder: whole }), { ok: true, value: { steps: ['0002_two'], version: 2 } })
   })
 
-  test('a runner that waits too long for another says who holds the lock', async (t) => {
+  test('a runner that waits too long for another names the holder of the lock', async (t) => {
     const { db, url } = await freshDatabase(t, { migrated: false })
     const holder = await db.connect('slow-runner')
     await holder.query(`select pg_advisory_lock(hashtextextended('concord_migrations', 0))`)

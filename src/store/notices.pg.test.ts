@@ -25,7 +25,7 @@ describe('notices', () => {
     const heard: string[] = []
     one.listen('approvals', (payload) => heard.push(`approvals:${payload}`))
     one.listen('commands', (payload) => heard.push(`commands:${payload}`))
-    // Whoever begins to listen is woken once, since some may have been missed before.
+    // A new listener is woken once, since it may have missed earlier notices.
     await until(() => heard.length === 2)
     heard.length = 0
     other.announce('approvals', 'a1')
@@ -61,7 +61,7 @@ describe('notices', () => {
     await until(() => heard === 2)
   })
 
-  test('after a lost connection it listens again and wakes everybody, since some may have been missed', async (t) => {
+  test('after a lost connection it listens again and wakes every listener, since notices may have been missed', async (t) => {
     const [one, other] = [open(t), open(t)]
     const heard: string[] = []
     one.listen('lost', (payload) => heard.push(payload))
@@ -76,7 +76,7 @@ describe('notices', () => {
     await until(() => heard.includes('again'))
   })
 
-  test('who has stopped listening is not woken', async (t) => {
+  test('a stopped listener is not woken', async (t) => {
     const notices = open(t)
     let heard = 0
     const stop = notices.listen('stopped', () => {

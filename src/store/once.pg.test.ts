@@ -127,7 +127,7 @@ describe('insertOnce', () => {
     return row
   }
 
-  test('a known key gives the row that is there, and neither row nor event is added', async () => {
+  test('a known key returns the existing row, and adds neither a row nor an event', async () => {
     const first = await insertOnce(opened.db, commands, aRow('known'), created())
     const again = await insertOnce(opened.db, commands, aRow('known'), created())
     assert.ok(first.ok && again.ok)
@@ -137,7 +137,7 @@ describe('insertOnce', () => {
     assert.deepEqual(await counted('known'), { commands: 1, events: 1 })
   })
 
-  test('twenty callers with one key at once: one row, one event, twenty times the same answer', async () => {
+  test('twenty concurrent callers with one key: one row, one event, twenty equal answers', async () => {
     for (let round = 0; round < 20; round++) {
       const key = `parallel-${round}`
       const answers = await Promise.all(
@@ -150,7 +150,7 @@ describe('insertOnce', () => {
     }
   })
 
-  test('the same key with another request is refused, and says which row has it', async () => {
+  test('the same key with another request is refused, and the refusal names the first row', async () => {
     const first = await insertOnce(opened.db, commands, aRow('reused', 'one'), created())
     assert.ok(first.ok)
     const other = await insertOnce(opened.db, commands, aRow('reused', 'two'), created())
@@ -175,7 +175,7 @@ describe('insertOnce', () => {
     assert.ok(answers.every((answer) => answer.ok && answer.value.inserted))
   })
 
-  test('the winner that commits after our statement began is found by a second look', async () => {
+  test('a winner that commits after our statement began is found by the second attempt', async () => {
     const row = aRow('gap')
     const [inserted, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const winner = opened.db.transaction(async (tx) => {
@@ -232,7 +232,7 @@ describe('insertOnce', () => {
       assert.deepEqual(refused, [[11, 'command_status_ck']])
     })
 
-    test('a taken key whose row the server does not show takes nothing from the rows that are in', async (t) => {
+    test('a taken key whose row cannot be read does not affect the inserted rows', async (t) => {
       const flaky = flakyDb(opened.db)
       const lane = openInsertLane(flaky.db, commands)
       t.after(() => lane.close())
@@ -254,7 +254,7 @@ describe('insertOnce', () => {
       [1, 'broken-one'],
       [25, null],
     ] as const) {
-      test(`a batch of ${size} ${key === null ? 'without keys' : 'with a key'} that was committed before its connection broke is there once`, async (t) => {
+      test(`a batch of ${size} ${key === null ? 'without keys' : 'with a key'} that was committed before its connection broke exists once`, async (t) => {
         const flaky = flakyDb(opened.db)
         const lane = openInsertLane(flaky.db, commands)
         t.after(() => lane.close())

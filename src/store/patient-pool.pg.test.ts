@@ -1,4 +1,4 @@
-/** A server that has no connection left: whoever asks waits for one, and hears what the server said when none comes. */
+/** A server without a free connection: callers wait for one, and get the server's error when none becomes free. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
@@ -38,7 +38,7 @@ describe('a login that may have two connections', () => {
     }
   }
 
-  test('forty statements and transactions at once through a pool of eight all come to their turn', () =>
+  test('forty concurrent statements and transactions through a pool of eight all succeed', () =>
     withDb(90_000, async (db) => {
       const asked = Array.from({ length: 40 }, (_, n) =>
         n % 2 === 0 ? db.run(nap, [n]) : db.transaction((tx) => tx.run(nap, [n])),
@@ -50,7 +50,7 @@ describe('a login that may have two connections', () => {
       )
     }))
 
-  test('a connection of one’s own waits until another one ends', () =>
+  test('a dedicated connection waits until another one ends', () =>
     withDb(90_000, async (db) => {
       const [first, second] = [await db.connect(), await db.connect()]
       const third = db.connect()
@@ -59,7 +59,7 @@ describe('a login that may have two connections', () => {
       await (await third).end()
     }))
 
-  test('a lane that has another connection to write with does not wait for one more', { timeout: 90_000 }, () =>
+  test('a lane with another connection does not wait for a second one', { timeout: 90_000 }, () =>
     withDb(600_000, async (db) => {
       const held = [await db.connect(), await db.connect()]
       await assert.rejects(laneConnection(db, 'test-lane').open(0), { code: '53300' })
@@ -67,7 +67,7 @@ describe('a login that may have two connections', () => {
     }),
   )
 
-  test('a lane without any waits once as long as everybody does, and then says so', () =>
+  test('a lane without a connection waits once, as long as any other caller, and then fails', () =>
     withDb(SHORT_MS, async (db) => {
       const held = [await db.connect(), await db.connect()]
       let asked = 0
@@ -77,7 +77,7 @@ describe('a login that may have two connections', () => {
       for (const client of held) await client.end()
     }))
 
-  test('where none comes in time, the answer is the server’s', () =>
+  test('when none becomes free in time, the error is the server’s', () =>
     withDb(SHORT_MS, async (db) => {
       const held = [await db.connect(), await db.connect()]
       await assert.rejects(db.run(nap, [1]), { code: '53300' })

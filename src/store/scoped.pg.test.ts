@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { aCommand, aWorkspace, by, type CommandRow, someCommands, storedCommand } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
-import { scoped } from './scoped.ts'
+import { scoped } from './db.ts'
 import { transition } from './transition.ts'
 
 type Session = {

@@ -42,7 +42,7 @@ describe('defineTable', () => {
       [row.approval_id],
     )
 
-  test('a foreign id, an unknown id and a wrong form are the same: not found', async () => {
+  test('a foreign id, an unknown id and a malformed id are all not found', async () => {
     for (const [tenant, id] of [
       [randomUUID(), row.approval_id],
       [row.workspace_id, randomUUID()],
@@ -54,7 +54,7 @@ describe('defineTable', () => {
     assert.equal(approvals.missing().reason, 'There is no such approval.')
   })
 
-  test('a fact of one round is told once, and a move carries what every event says', async () => {
+  test('a fact of one round is written once, and a move carries the common part of every event', async () => {
     const fact = { type: 'policy_evaluated', at: new Date(), round: 'first', payload: { n: 1 } } as const
     const answers = [
       await approvals.append(opened.db, row, system, fact),
@@ -78,7 +78,7 @@ describe('defineTable', () => {
     ])
   })
 
-  test('what a table does not have is a fault of the code that asks for it', () => {
+  test('a call that needs a missing part of the table throws', () => {
     const none = {} as never
     assert.throws(() => void approvals.insertOnce(opened.db, none, none, none), { code: 'store.table.binding' })
   })

@@ -25,7 +25,7 @@ type TableSpec<Row, S extends string, A extends string, E extends string> = Part
   Pick<StoredMachine<S, A, E, Row>, 'machine' | 'state' | 'touched' | 'settable' | 'guards' | 'returning'>
 > & {
   readonly name: string
-  /** What a person calls a row; also the `target_type` of its events. */
+  /** The word for a row in messages; also the `target_type` of its events. */
   readonly noun: string
   readonly id: string
   readonly tenant: string
@@ -33,7 +33,7 @@ type TableSpec<Row, S extends string, A extends string, E extends string> = Part
   readonly log?: EventLog<E>
   /** Columns of the row that its events carry as links, under the same names. */
   readonly links?: readonly string[]
-  /** What every event says about its row, beside `target_type` and `target_id`. */
+  /** The part of every event's payload that comes from the row, in addition to `target_type` and `target_id`. */
   readonly about?: (row: Row) => Payload
 }
 

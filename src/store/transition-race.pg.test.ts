@@ -1,4 +1,4 @@
-/** Four callers decide about one approval at the same moment, thousands of times: each time exactly one of them does. */
+/** Four callers decide one approval at the same moment, thousands of times: exactly one wins each time. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { aCommand, aWorkspace, by, events, someApprovals, storedApproval } from '#test/concord-rows'
@@ -45,7 +45,7 @@ describe('a race of four', () => {
   test(`[ST-17] ${RACES} approvals, each approved, rejected, cancelled and expired at once: one winner each`, async () => {
     const wins = new Map<string, number>()
     await runAll(approvals.slice(0, RACES), async (approval, index) => {
-      // Everybody starts first in turn.
+      // Each way starts first in turn.
       const ways = WAYS.map((_, place) => WAYS[(place + index) % WAYS.length] as (typeof WAYS)[number])
       const answers = await Promise.all(
         ways.map(({ to, context }) => transition(opened.db, storedApproval, approval, to, context)),
@@ -66,7 +66,7 @@ describe('a race of four', () => {
     assert.deepEqual(told, { approvals: RACES, events: RACES, wrong: 0 })
   })
 
-  test('the control that looks first and writes then has several winners, so the races above were races', async () => {
+  test('the control, which reads first and writes later, has several winners, so the races above were races', async () => {
     let several = 0
     await runAll(approvals.slice(RACES), async (approval) => {
       const answers = await Promise.all(WAYS.map(({ to }) => decideByLooking(approval, to)))

@@ -62,7 +62,7 @@ describe('transition', () => {
     assert.equal(written?.same, true)
   })
 
-  test('[ST-16] the events of a life replay to its current status, without a hole', async () => {
+  test('[ST-16] the events of a command replay to its current status, without a gap', async () => {
     let row: CommandRow = await aCommand(opened.db, workspaceId)
     const path = [
       ['validated', 'system'],
@@ -143,7 +143,7 @@ describe('transition', () => {
     assert.equal((await eventsOf(command.command_id)).length, 1)
   })
 
-  test('a foreign workspace and an unknown id are the same: not found', async () => {
+  test('a foreign workspace and an unknown id are both not found', async () => {
     const command = await aCommand(opened.db, workspaceId)
     for (const foreign of [
       { ...command, workspace_id: await aWorkspace(opened.db) },
@@ -166,7 +166,7 @@ describe('transition', () => {
     assert.equal(queued.row.completed_at, null)
   })
 
-  test('a document, a list and a null reach a jsonb column as they are', async () => {
+  test('a document, a list and a null reach a jsonb column unchanged', async () => {
     for (const result of [{ a: [1, 2] }, [1, 'two', null], 'text', 7, null]) {
       const command = await aCommand(opened.db, workspaceId, 'running')
       const moved = await transition(opened.db, storedCommand, command, 'succeeded', {

@@ -1,4 +1,4 @@
-/** A binding that could write what it must not is refused when it is declared, not when it runs. */
+/** A binding that could write a forbidden column is refused when it is declared, not when it runs. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineMachine, moves } from '#kernel/machine'
@@ -32,11 +32,11 @@ const good = {
   log: { log, target: 'toy', links: { toy_id: 'id' } },
 } as const
 
-test('a sound binding is taken as it is', () => {
+test('a valid binding is returned unchanged', () => {
   assert.equal(storedMachine(good), good)
 })
 
-test('every unsound binding is refused', () => {
+test('every invalid binding is refused', () => {
   const { log: _, ...unlogged } = good
   const wrong = [
     { ...good, table: 'public.toys; drop table x' },
@@ -58,7 +58,7 @@ test('every unsound binding is refused', () => {
   assert.equal(storedCommand.machine.lock, 'from-state')
 })
 
-test('the name of a statement changes with its text and fits into what Postgres keeps', () => {
+test('the name of a statement changes with its text and fits the length that Postgres keeps', () => {
   const long = 'a very long label with ünïcode and (brackets)'.repeat(5)
   assert.notEqual(statementName(long, 'select 1'), statementName(long, 'select 2'))
   assert.ok(Buffer.byteLength(statementName(long, 'select 1')) <= 63)

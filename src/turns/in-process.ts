@@ -130,10 +130,10 @@ type Resumed<Found> = { readonly turnToken: string | null; readonly found: Found
 export async function commitAndResume<Found, T extends Resumed<Found>>(
   deps: { readonly turns?: InProcessTurns<Found> | undefined; readonly wake: TurnDeps['wake'] },
   tx: Tx,
-  { process, queue, goesOn }: { process: Process; queue: string | undefined; goesOn: boolean },
+  { process, queue, continues }: { process: Process; queue: string | undefined; continues: boolean },
   write: (takes: Taking | undefined) => Promise<Decision<T>>,
 ): Promise<Decision<T>> {
-  const offer = goesOn && queue !== undefined ? deps.turns?.offer(queue) : undefined
+  const offer = continues && queue !== undefined ? deps.turns?.offer(queue) : undefined
   const written = await write(offer).catch((error: unknown) => {
     // The transaction may be retried at once and then needs the slot.
     offer?.release()

@@ -5,7 +5,7 @@ import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { statement } from '#store'
-import { composeWrite, releaseTurn, tell } from './change.ts'
+import { composeWrite, releaseTurn, emitEvent } from './change.ts'
 import type { StoredCommand } from './command-table.ts'
 import { type CommandDeps, lockAllowed } from './deps.ts'
 
@@ -112,12 +112,12 @@ export async function addDependency(
     ])
     if (!edge) return refuseParent(parentId, 'command_id')
     // A turn that has already read the dependencies must not act on them: it loses the row and reads again.
-    const told = {
+    const dependency = {
       parent_command_id: parentId,
       required_status: requiredStatus,
       propagate_cancellation: propagateCancellation,
     }
-    const changes = [releaseTurn(child.command.run_after), tell('dependency_added', by, told)]
+    const changes = [releaseTurn(child.command.run_after), emitEvent('dependency_added', by, dependency)]
     const written = await deps.writes.commitIn(tx, composeWrite(child, 'any', changes, at, deps.newId))
     return written.ok ? accept(written.value.command) : written
   })

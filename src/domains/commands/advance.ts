@@ -32,7 +32,7 @@ import {
   type Seen,
   set,
   type Step,
-  tell,
+  emitEvent,
 } from './change.ts'
 import { inputDeadline } from './asks.ts'
 import type { CommandWithEffects, ParentFact, StoredEffect } from './command-table.ts'
@@ -172,7 +172,8 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
   }
   const replanned = command.attempt > 1 ? replanCommand(seen.catalog, found, newId) : undefined
   if (replanned && !replanned.ok) return fail('validation_error', replanned.reason)
-  const satisfied = parents.length > 0 ? [tell('dependency_satisfied', systemActor, { parents: parents.length })] : []
+  const satisfied =
+    parents.length > 0 ? [emitEvent('dependency_satisfied', systemActor, { parents: parents.length })] : []
   // It was queued again after effects had succeeded, then cancelled: it leaves through `cancelling`, which undoes them.
   const cancelled = move('cancelling', systemActor, {
     cancel_reason: 'requested while queued',
@@ -234,7 +235,7 @@ function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, co
   if (child && child.completed_at === null) return rest(new Date(at.getTime() + LOOK_AGAIN_MS))
   const isBlocked = command.status === 'blocked'
   const wanted = readBackOf(effect).wanted ?? 'succeeded'
-  const told = { child_command_id: commandId }
+  const awaitedChild = { child_command_id: commandId }
   const settle = { t: 'effect', id: effect.domain_effect_id, by: workerActor } as const
   if (child?.status === wanted) {
     const result =
@@ -242,23 +243,28 @@ function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, co
         ? (child.result ?? {})
         : { command_id: encodeId('command', commandId), status: child.status }
     const read_back = { outcome: 'done', command_id: commandId }
-    const done: Change = { ...settle, to: 'succeeded', set: { result, read_back }, payload: told }
-    return { changes: isBlocked ? [done, move('running', workerActor, told)] : [done], next: proceed }
+    const done: Change = { ...settle, to: 'succeeded', set: { result, read_back }, payload: awaitedChild }
+    return { changes: isBlocked ? [done, move('running', workerActor, awaitedChild)] : [done], next: proceed }
   }
   const error_class = child?.error_class ?? 'internal_error'
   const error = `the awaited command ${sayState(child?.status ?? 'gone')}: ${child?.error ?? ''}`
-  const failed: Change = { ...settle, to: 'failed', set: { error, error_class }, payload: { ...told, error_class } }
+  const failed: Change = {
+    ...settle,
+    to: 'failed',
+    set: { error, error_class },
+    payload: { ...awaitedChild, error_class },
+  }
   if (!isBlocked) return { changes: [failed], next: proceed }
   const why = set({ error, error_class })
   const step = command.plan?.steps.find(({ metadata }) => metadata['domain_effect_id'] === effect.domain_effect_id)
   if (step?.metadata['terminal_on_child_failure'] !== true)
-    return end(failed, why, move('failed', workerActor, { error_class, ...told }))
+    return end(failed, why, move('failed', workerActor, { error_class, ...awaitedChild }))
   // The failure of the child cancels this command in its own mode.
   const cancelled = move('cancelling', systemActor, {
     cancellation_mode: command.cancellation_mode,
     cancel_reason: error,
     cancelled_by: systemActor.id,
-    ...told,
+    ...awaitedChild,
   })
   return { changes: [failed, why, set({ cancellation_requested: true }), cancelled], next: proceed }
 }
@@ -272,7 +278,7 @@ function leave(found: CommandWithEffects, seen: Seen, at: Date): Step {
   const skipped = found.effects
     .filter(({ status }) => status === 'planned')
     .map((effect) =>
-      tell(
+      emitEvent(
         'effect_skipped',
         workerActor,
         { effect_type: effect.effect_type, reason: 'cancelled' },

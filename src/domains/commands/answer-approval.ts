@@ -11,7 +11,7 @@ import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
-import { aboutEffect, systemActor, type Change, composeWrite, move, set, stay, tell, type Who } from './change.ts'
+import { aboutEffect, systemActor, type Change, composeWrite, move, set, stay, emitEvent, type Who } from './change.ts'
 import { planAsks, requestInput } from './asks.ts'
 import { type CommandWithEffects, type HeldCommand, lockCommand, refuseMissing } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
@@ -103,7 +103,7 @@ function settleEffect(
   const payload = { approval_id: approval.approval_id, reason: approval.decision_reason, reconciled: true }
   const settled = { t: 'effect', id: effect.domain_effect_id, by, payload } as const
   return [
-    tell('effect_reconciled', by, { ...payload, outcome: next }, aboutEffect(effect)),
+    emitEvent('effect_reconciled', by, { ...payload, outcome: next }, aboutEffect(effect)),
     next === 'effect_happened'
       ? { ...settled, to: 'succeeded', set: { result: { reconciled: true }, read_back: { outcome: 'done' } } }
       : { ...settled, to: 'failed', set: { read_back: { outcome: 'not_done' } } },
@@ -146,7 +146,7 @@ async function revise(
   const changes = [
     stay,
     set({ payload: verdict.payload, payload_hash: approvalHash(content) }),
-    tell('policy_evaluated', systemActor, question.record),
+    emitEvent('policy_evaluated', systemActor, question.record),
   ]
   const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at, deps.newId))
   if (!written.ok) return written

@@ -11,7 +11,7 @@ import {
   planEffect,
   releaseTurn,
   systemActor,
-  tell,
+  emitEvent,
   type Who,
 } from './change.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
@@ -146,7 +146,7 @@ export function requestInput(
   const changes = [
     move('waiting_for_input', by, why),
     planEffect(doneEffect(id, REQUEST_INPUT, payload, key, effects.length, at), systemActor),
-    tell('input_requested', systemActor, payload),
+    emitEvent('input_requested', systemActor, payload),
     releaseTurn(expiresAt),
   ]
   return { changes, expiresAt }

@@ -125,8 +125,8 @@ async function callHeld(
   const deadline = { sleep: deps.sleep, ms: handler.timeoutMs, signal: turn.signal }
   const result = await withDeadline(deadline, answer, keepHeld(deps, commandTurns.table, turn))
   if (result === 'lost') return undefined
-  const told = result === LATE ? late(handler.timeoutMs, emitted) : result
-  return { result: told, save: saverOf(deps.artifacts, opened?.writer, command) }
+  const reported = result === LATE ? late(handler.timeoutMs, emitted) : result
+  return { result: reported, save: saverOf(deps.artifacts, opened?.writer, command) }
 }
 
 /** The longest time that a request is held. The key makes a repeat by the driver harmless. */

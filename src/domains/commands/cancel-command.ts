@@ -7,7 +7,7 @@ import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import { awaitedOf } from './advance.ts'
 import { REQUEST_APPROVAL, REQUEST_INPUT } from './asks.ts'
-import { type Change, composeWrite, move, set, tell } from './change.ts'
+import { type Change, composeWrite, move, set, emitEvent } from './change.ts'
 import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type StoredCommand } from './command-table.ts'
 import { type CommandDeps, isAllowed } from './deps.ts'
 import { wakeDependents } from './write-command.ts'
@@ -83,14 +83,14 @@ function cancelChanges(
   forced: boolean,
   at: Date,
 ): readonly Change[] {
-  if (way.t === 'nothing') return [tell('cancellation_ignored', by, { ...terms, status })]
+  if (way.t === 'nothing') return [emitEvent('cancellation_ignored', by, { ...terms, status })]
   const isEnd = way.t === 'move' && way.to === 'cancelled'
   const { cancellation_mode } = terms
   return [
     set({ cancellation_requested: true, cancellation_mode, run_after: isEnd ? null : at }),
     way.t === 'move'
       ? move(way.to, by, { ...terms, forced })
-      : tell('cancellation_requested', by, { ...terms, from: status, to: status }),
+      : emitEvent('cancellation_requested', by, { ...terms, from: status, to: status }),
   ]
 }
 

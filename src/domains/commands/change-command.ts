@@ -10,7 +10,7 @@ import { failpoint, type Sql, type Tx } from '#store'
 import { commitAndResume } from '#turns'
 import { inputDeadline } from './asks.ts'
 import { reasonOf } from './cancel-command.ts'
-import { applyChanges, applyWrite, type Change, move, openDraft, set, tell, type Who } from './change.ts'
+import { applyChanges, applyWrite, type Change, move, openDraft, set, emitEvent, type Who } from './change.ts'
 import { type CommandWithEffects, type HeldCommand, processOf, type StoredCommand } from './command-table.ts'
 import { type CommandDeps, lockAllowed } from './deps.ts'
 import { appendCommandEvent } from './events.ts'
@@ -53,7 +53,7 @@ export async function supplyInput(
     const { payload: fitting } = verdict
     const written = await resumeCommandWith(deps, tx, found, [
       set({ payload: fitting, payload_hash: payloadHash(fitting), run_after: deps.now() }),
-      tell('input_supplied', who, { fields: Object.keys(input).toSorted() }),
+      emitEvent('input_supplied', who, { fields: Object.keys(input).toSorted() }),
       move('validated', who),
     ])
     if (written.ok) await failpoint('commands.input_supplied')
@@ -98,7 +98,7 @@ export function retryCommand(deps: CommandDeps, by: Actor, input: AfterFailedRun
     const attempt = decideRetryRun(found, task?.spec.max_attempts ?? 1)
     if (!attempt.ok) return attempt
     return accept([
-      tell('retry_requested', by, {
+      emitEvent('retry_requested', by, {
         attempt: attempt.value,
         reason: reasonOf(input.reason),
         last_error: command.error,
@@ -164,10 +164,10 @@ export async function resumeCommandWith(
   const at = deps.now()
   const { now, write } = applyChanges(openDraft(found, 'any', at), changes, at, deps.newId)
   // A command that the decision has ended, or for which it asks for more input, does not continue.
-  const goesOn = now.command.status !== found.command.status && !(write.set.completed_at instanceof Date)
+  const continues = now.command.status !== found.command.status && !(write.set.completed_at instanceof Date)
   const process = processOf(found.command.command_id)
   const { queue } = wakeOptionsOf(deps.catalog, found.command)
-  const resumed = await commitAndResume(deps, tx, { process, queue, goesOn }, async (takes) => {
+  const resumed = await commitAndResume(deps, tx, { process, queue, continues }, async (takes) => {
     const written = await deps.writes.commitIn(tx, write, takes)
     if (!written.ok) return written
     const { command, touched } = written.value

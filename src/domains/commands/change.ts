@@ -44,7 +44,7 @@ export type Change =
     }
   | { readonly t: 'set'; readonly patch: CommandPatch }
   | {
-      readonly t: 'tell'
+      readonly t: 'event'
       readonly type: CommandEventType
       readonly by: Who
       readonly payload: Payload
@@ -75,8 +75,8 @@ export const move = (to: CommandState, by: Who, payload: Payload = {}, payloads 
   payloads,
 })
 export const set = (patch: CommandPatch): Change => ({ t: 'set', patch })
-export const tell = (type: CommandEventType, by: Who, payload: Payload, about?: Target): Change =>
-  about ? { t: 'tell', type, by, payload, about } : { t: 'tell', type, by, payload }
+export const emitEvent = (type: CommandEventType, by: Who, payload: Payload, about?: Target): Change =>
+  about ? { t: 'event', type, by, payload, about } : { t: 'event', type, by, payload }
 export const planEffect = (effect: NewEffect, by: Who): Change => ({ t: 'plan', effect, by })
 export const stay: Change = { t: 'stay' }
 export const releaseTurn = (until: Date | null): Change => ({ t: 'release_turn', until })
@@ -219,7 +219,7 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date,
       case 'set':
         put(change.patch)
         break
-      case 'tell':
+      case 'event':
         record(change.type, change.by, change.payload, change.about ?? target)
         break
       case 'plan':
@@ -239,9 +239,9 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date,
           newEffects[index] = { ...known, ...asNew(moved.set), status: moved.status }
           if (change.requires !== undefined) from = read.status
         } else addMove(effectMoves, moved)
-        const told = { ...change.payload, effect_type: effect.effect_type, from: effect.status, to: moved.status }
+        const about = { ...change.payload, effect_type: effect.effect_type, from: effect.status, to: moved.status }
         const withEffect = known || change.requires === undefined ? null : change.id
-        for (const type of moved.emits) record(type, change.by, told, aboutEffect(effect), withEffect)
+        for (const type of moved.emits) record(type, change.by, about, aboutEffect(effect), withEffect)
         break
       }
       case 'stay':

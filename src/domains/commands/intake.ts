@@ -23,7 +23,7 @@ import {
   set,
   type Step,
   systemActor,
-  tell,
+  emitEvent,
   workerActor,
 } from './change.ts'
 import type { CommandWithEffects, StoredCommand } from './command-table.ts'
@@ -72,7 +72,7 @@ export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: N
   const question = askPolicy(task, command, seen.facts)
   const asked = [
     set({ payload: command.payload, payload_hash: command.payload_hash }),
-    tell('policy_evaluated', systemActor, question.record),
+    emitEvent('policy_evaluated', systemActor, question.record),
   ]
   const isOperationGated = effects.some(
     ({ effect_type }) => seen.catalog.effects.get(effect_type)?.operation?.approval_required,

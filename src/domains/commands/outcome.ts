@@ -25,7 +25,7 @@ import {
   type Seen,
   set,
   type Step,
-  tell,
+  emitEvent,
   workerActor,
 } from './change.ts'
 import { reconcileAsk } from './asks.ts'
@@ -199,7 +199,7 @@ function recordDone(
   const drift = handler.isUndo ? decideDrift(handler.produces, emitted) : undefined
   if (!drift || !hasDrift(drift)) return { changes: [done, ...unblocked], next: proceed }
   const { payload } = compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
-  return { changes: [done, tell('compensation_drift', workerActor, payload)], next: proceed }
+  return { changes: [done, emitEvent('compensation_drift', workerActor, payload)], next: proceed }
 }
 
 /** A wait for a command is a dependency like any other: the end of the awaited command marks and wakes this one. */
@@ -287,7 +287,7 @@ function retryLater(effect: StoredEffect, failure: AttemptFailure, until: Date):
       by: workerActor,
       set: { error, error_class, run_after: until, read_back },
     },
-    tell('retry_scheduled', workerActor, attemptOf(effect, failure, until), aboutEffect(effect)),
+    emitEvent('retry_scheduled', workerActor, attemptOf(effect, failure, until), aboutEffect(effect)),
   )
 }
 
@@ -370,7 +370,7 @@ function askOutcome(found: CommandWithEffects, seen: Seen, effect: StoredEffect,
       by: workerActor,
       set: { error, error_class, run_after: null, read_back: { outcome: 'unknown', asked: true } },
     },
-    tell('effect_outcome_unknown', workerActor, { effect_type, attempt, error, error_class }, aboutEffect(effect)),
+    emitEvent('effect_outcome_unknown', workerActor, { effect_type, attempt, error, error_class }, aboutEffect(effect)),
     ...(command.status === 'running' ? [move('blocked', workerActor, { reason: 'outcome_unknown' })] : []),
     releaseTurn(null),
   ]

@@ -9,7 +9,7 @@ import { chooseQueue, isSyncTask, mapTaskToPrimitives, type Primitive, primitive
 import { renderKey } from '#kernel/idempotency-key'
 import { attemptsAllowed } from '#kernel/retry'
 import { compilePolicy } from '#kernel/retry-policy'
-import { type Change, newEffect, type NewEffect, planEffect, set, systemActor, tell } from './change.ts'
+import { type Change, newEffect, type NewEffect, planEffect, set, systemActor, emitEvent } from './change.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
 import { draftEffects } from './tasks.ts'
 
@@ -207,10 +207,10 @@ export function planCommand(
     rows.push(row.value)
   }
   const { plan_id, execution_mode, queue } = plan
-  const told = { plan_id, execution_mode, queue, steps: plan.steps.length }
+  const summary = { plan_id, execution_mode, queue, steps: plan.steps.length }
   const changes = [
     set({ plan, runtime_workflow_id: `command:${command.command_id}` }),
-    tell('plan_created', systemActor, told),
+    emitEvent('plan_created', systemActor, summary),
   ]
   return accept({ plan, changes, effects: rows })
 }
@@ -282,49 +282,28 @@ export type NextEffect =
   /** Steps without a recorded or reachable effect. The command must not end. */
   | { readonly t: 'torn'; readonly steps: readonly string[] }
 
-/** The effects of the plan in the order of its steps. */
-function plannedEffects(plan: ExecutionPlan, effects: readonly StoredEffect[]): readonly StoredEffect[] {
-  const byId = new Map(effects.map((effect) => [effect.domain_effect_id, effect]))
-  return plan.steps.flatMap(({ metadata }) => byId.get(String(metadata['domain_effect_id'])) ?? [])
-}
-
-export function nextEffect({ command, effects }: CommandWithEffects, now: Date): NextEffect {
-  if (!command.plan) return { t: 'torn', steps: ['the plan itself'] }
-  const planned = plannedEffects(command.plan, effects)
-  const stopped = planned.find(({ status }) => status === 'failed')
-  if (stopped) return { t: 'failed', effect: stopped }
-  const open = orderOf(command.plan, planned).find(({ status }) => status !== 'succeeded')
-  if (open) return judgeOpen(open, now)
-  const steps = unsettledSteps(command.plan, effects)
-  return steps.length > 0 ? { t: 'torn', steps } : { t: 'finished', results: planned.map(({ result }) => result) }
-}
-
-/** The steps whose effect is missing or has not succeeded. */
-function unsettledSteps(plan: ExecutionPlan, effects: readonly StoredEffect[]): readonly string[] {
-  const done = new Set(effects.filter(({ status }) => status === 'succeeded').map((effect) => effect.domain_effect_id))
-  const withEffect = plan.steps.filter(({ metadata }) => metadata['domain_effect_id'] !== undefined)
-  return withEffect
-    .filter(({ metadata }) => !done.has(String(metadata['domain_effect_id'])))
-    .map(({ step_id }) => step_id)
+/** Executing effects come first, then the first effect whose predecessors have succeeded. */
+export function nextEffect({ command: { plan }, effects }: CommandWithEffects, now: Date): NextEffect {
+  if (!plan) return { t: 'torn', steps: ['the plan itself'] }
+  const byId = new Map<unknown, StoredEffect>(effects.map((effect) => [effect.domain_effect_id, effect]))
+  const steps = plan.steps
+    .filter(({ metadata }) => metadata['domain_effect_id'] !== undefined)
+    .map((step) => ({ ...step, effect: byId.get(step.metadata['domain_effect_id']) }))
+  const planned = steps.flatMap(({ effect }) => effect ?? [])
+  const failed = planned.find(({ status }) => status === 'failed')
+  if (failed) return { t: 'failed', effect: failed }
+  const open = new Set(steps.filter(({ effect }) => effect?.status !== 'succeeded').map(({ step_id }) => step_id))
+  const ready = steps.find(
+    ({ step_id, effect, depends_on }) => effect && open.has(step_id) && depends_on.every((id) => !open.has(id)),
+  )
+  const next = planned.find(({ status }) => status === 'executing') ?? ready?.effect
+  if (next) return judgeOpen(next, now)
+  if (open.size > 0) return { t: 'torn', steps: [...open] }
+  return { t: 'finished', results: planned.map(({ result }) => result) }
 }
 
 export function judgeOpen(effect: StoredEffect, now: Date): Exclude<NextEffect, { t: 'failed' | 'finished' | 'torn' }> {
   if (effect.status === 'planned') return { t: 'begin', effect }
   if (effect.run_after === null) return { t: 'in_doubt', effect }
   return effect.run_after > now ? { t: 'wait', effect, until: effect.run_after } : { t: 'retry', effect }
-}
-
-/** Executing effects come first, then those whose predecessors have succeeded. */
-function orderOf(plan: ExecutionPlan | null, planned: readonly StoredEffect[]): readonly StoredEffect[] {
-  const done = new Set(planned.filter(({ status }) => status === 'succeeded').map((effect) => effect.domain_effect_id))
-  const idOfStep = new Map((plan?.steps ?? []).map((step) => [step.step_id, step.metadata['domain_effect_id']]))
-  const isReady = (effect: StoredEffect) => {
-    const step = plan?.steps.find(({ metadata }) => metadata['domain_effect_id'] === effect.domain_effect_id)
-    return (step?.depends_on ?? []).every((id) => idOfStep.get(id) === undefined || done.has(String(idOfStep.get(id))))
-  }
-  const executing = planned.filter(({ status }) => status === 'executing')
-  return [
-    ...executing,
-    ...planned.filter((effect) => effect.status !== 'executing' && (effect.status === 'succeeded' || isReady(effect))),
-  ]
 }

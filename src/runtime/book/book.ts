@@ -85,7 +85,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
     let worker: Worker | undefined
     const onOpened = (queue: string) => {
       worker?.nudge(queue)
-      // Other workers must hear of turns that this one has no slot for or does not take.
+      // Other workers need a notice of turns that this one has no slot for or does not take.
       if (!worker || worker.slots.free(queue) <= 0 || !worker.takes(queue)) announcer.announce(queue)
     }
     const timers = openDueTimers(onOpened)

@@ -1,4 +1,4 @@
-/** Whatever an engine does to the turns it carries, no wake is lost and no two turns of a process run at once. */
+/** Whatever an engine does to the turns it carries, no wake is lost and two turns of a process never run concurrently. */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -103,7 +103,7 @@ describe('the book over any engine', () => {
     assert.deepEqual([numbers.length, new Set(numbers).size, driven], [3, 3, ['lost']])
   })
 
-  test('a turn that the engine brings twice runs once; a late one of an older number runs never', async () => {
+  test('a turn that the engine delivers twice runs once; a late delivery with an older number never runs', async () => {
     const late: (() => Promise<string>)[] = []
     carrier.treat = (turn, deliver) => {
       if (turn.id === 'late' && late.length === 0) late.push(() => deliver(1))
@@ -119,7 +119,7 @@ describe('the book over any engine', () => {
     assert.deepEqual(driven.toSorted(), ['late', 'twice'])
   })
 
-  test('a newer delivery takes the turn over, an older one does not take it back', async () => {
+  test('a newer delivery takes over the turn, and an older one does not', async () => {
     const ends: (() => void)[] = []
     drive = () => new Promise((resolve) => ends.push(() => resolve({ t: 'done' })))
     const outcomes: Promise<string>[] = []
@@ -145,7 +145,7 @@ describe('the book over any engine', () => {
     }
   })
 
-  test('while the engine is away wakes pile up in the book, and health says so', async () => {
+  test('while the engine is unreachable, wakes wait in the book and health fails', async () => {
     carrier.isReachable = false
     for (let index = 0; index < 10; index++) await runtime.wake({ kind: 'job', id: `away-${index}` })
     await sleep(100)
@@ -212,7 +212,7 @@ describe('the book over any engine', () => {
     await local.close()
   })
 
-  test('a second worker opens at once beside a backlog, with a limit and with queues of its own', async () => {
+  test('a second worker opens quickly despite a backlog, with a limit and with its own queues', async () => {
     let finish = () => {}
     const gate = new Promise<void>((resolve) => (finish = resolve))
     drive = async () => {

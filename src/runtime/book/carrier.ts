@@ -23,7 +23,7 @@ export type EngineLog = (level: 'debug' | 'info' | 'warn' | 'error', message: st
 export type CarrierHost = {
   /** A part of every name that reaches the engine. */
   readonly book: string
-  /** Unique to this process, for ever. */
+  /** Never reused by another process. */
   readonly executorId: string
   /** For an engine in the same Postgres: connections with the rights of the login that owns the schemas. */
   readonly db: Db

@@ -13,7 +13,7 @@ const RETRY_MS = 25
 
 /**
  * Polls for the lock. Waiting for it inside Postgres would hold a snapshot, and an engine that builds indexes
- * concurrently waits for every older snapshot: both would wait for ever.
+ * concurrently waits for every older snapshot: both would wait forever.
  */
 export async function withLaunchLock<T>(db: Db, work: () => Promise<T>): Promise<T> {
   const client = await db.connect('concord-runtime-launch')

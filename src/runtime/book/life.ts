@@ -10,8 +10,8 @@ import { openWatch } from './watch.ts'
 
 const RECONNECT_MS = 50
 
-export type LifeOptions = {
-  /** Unique to this process, for ever. */
+type LifeOptions = {
+  /** Never reused by another process. */
   readonly executorId: string
   /** The kinds that it drives. */
   readonly kinds: readonly string[]

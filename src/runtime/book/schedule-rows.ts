@@ -25,12 +25,12 @@ type StoredSchedule = {
   readonly now: Date
 }
 
-/** Counts firings that have not ended; an aborted one does not count, since it would block the next one for ever. */
+/** Counts firings that have not ended; an aborted one does not count, since it would block the next one forever. */
 const SELECT = `select s.spec, s.decided_until, s.last_due_at, s.held_due_at, s.fired_count, s.missed_count, clock_timestamp() as now,
     (select count(*) from runtime.processes p where p.schedule = s.name and p.state <> 'aborted') as open_count
   from runtime.schedules s where s.name = $1`
 
-export type ScheduleRows = {
+type ScheduleRows = {
   save(spec: RuntimeSchedule): Promise<Decision<ScheduleView>>
   find(name: string): Promise<ScheduleView | undefined>
   delete(name: string): Promise<boolean>

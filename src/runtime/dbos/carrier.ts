@@ -92,7 +92,7 @@ function register(): void {
     if (!host) return new Promise<string>(() => {})
     const outcome = await host.deliver(turn, 1)
     // The engine claims the oldest first. Without this, the claims of every poll would go to turns that were replaced meanwhile, and the
-    // turns that replaced them would wait for the next hand-over, for ever.
+    // turns that replaced them would wait for the next hand-over, forever.
     if (outcome === 'stale') pollAgain?.(turn.queue)
     return outcome
   }

@@ -1,4 +1,4 @@
-/** Root, plain users, closed folders and other containers: who may run the server, and who is told why not. */
+/** Root, plain users, closed folders and other containers: which of them can run the server, and what the refusals say. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmod, chown, mkdir, readFile, stat } from 'node:fs/promises'
@@ -40,7 +40,7 @@ test('a plain user runs the server as himself', onlyRoot, async (t) => {
   assert.equal(await stopped(root), 'stopped')
 })
 
-test('a plain user in a home of root is told who owns it and what to do', onlyRoot, async (t) => {
+test('a refusal names the owner of a home that belongs to root, and the fix', onlyRoot, async (t) => {
   const home = await aStoppedHome(t)
   const answer = await aChild(t, { home }, nobody).answer
   assert.ok(!answer.ok)

@@ -171,7 +171,7 @@ test('a home that is a file, and a start that Postgres refuses', async (t) => {
   assert.match(failed.reason, /no_such_setting/)
 })
 
-test('a place that is writable and yet takes no folder is refused at once, not tried for ever', async () => {
+test('a writable place that accepts no folders is refused immediately, without endless retries', async () => {
   const answer = await openEmbeddedPostgres({ home: '/proc/concord-home' })
   assert.ok(!answer.ok)
   assert.equal(answer.code, 'store.home.not_writable')

@@ -1,4 +1,4 @@
-/** Which account runs the server, for every combination of who we are and who owns what. */
+/** Which account runs the server, for every combination of current user and owner of the data. */
 import assert from 'node:assert/strict'
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ test('a plain user and Windows run the server as themselves', () => {
   }
 })
 
-test('root borrows postgres, else nobody, else is refused', () => {
+test('root runs it as postgres, else as nobody, else is refused', () => {
   const choose = (accounts: (typeof postgres)[]) => decideRunAs({ ownUid: 0, dataDir, accounts })
   assert.deepEqual(choose([nobody, postgres]), { ok: true, value: { account: postgres } })
   assert.deepEqual(choose([nobody]), { ok: true, value: { account: nobody } })
@@ -26,13 +26,13 @@ test('root borrows postgres, else nobody, else is refused', () => {
   assert.ok(!choose([{ name: 'postgres', uid: 0, gid: 0 }]).ok, 'an account named postgres that is root is still root')
 })
 
-test('a wished account is the only one tried', () => {
+test('a configured account is the only one tried', () => {
   const wish = (wanted: string) => decideRunAs({ ownUid: 0, dataDir, accounts: [postgres, nobody], wanted })
   assert.deepEqual(wish('nobody'), { ok: true, value: { account: nobody } })
   assert.ok(!wish('missing').ok)
 })
 
-test('data stays with its owner, whatever accounts exist; data of root is refused with the command that helps', () => {
+test('data stays with its owner, whichever accounts exist; data of root is refused with the command that fixes it', () => {
   const owned = (uid: number) =>
     decideRunAs({ ownUid: 0, dataDir, dataDirOwner: { uid, gid: uid }, accounts: [postgres, nobody] })
   assert.deepEqual(owned(65_534), { ok: true, value: { account: nobody } })

@@ -45,7 +45,7 @@ test('the first start makes a safe server, and stop leaves no process', async (t
   )
 })
 
-test('the password is for the owner alone, and nobody enters without it', async (t) => {
+test('only the owner can read the password, and no login works without it', async (t) => {
   const home = await aStoppedHome(t)
   const server = await opened({ home })
   for (const name of ['postgres.password', 'postgres.service-password']) {
@@ -173,7 +173,7 @@ test('a process that opens the home twice and closes one of them still counts as
   assert.equal(await stopped(second), 'stopped')
 })
 
-test('a server that was killed is as good as stopped: whoever has its number now is not touched', async (t) => {
+test('a killed server counts as stopped, and a process that reuses its number is not touched', async (t) => {
   const home = await aStoppedHome(t)
   const server = await opened({ home })
   process.kill(server.pid, 'SIGKILL')

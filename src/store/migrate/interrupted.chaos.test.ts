@@ -1,4 +1,4 @@
-/** A runner that is killed: the database stands between two migrations, and the next runner carries on. */
+/** A killed runner leaves the database between two migrations, and the next runner continues. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -16,7 +16,7 @@ import {
 import type { Db } from '../db.ts'
 import { migrateUp, migrationStatus } from '../migrate.ts'
 
-/** Until a runner of this database stands in the middle of its migration, waiting for our lock. */
+/** Waits until a runner of this database is in the middle of its migration, waiting for our lock. */
 async function runnerIsHalfway(db: Db): Promise<void> {
   for (;;) {
     const rows = await db.query(

@@ -1,4 +1,4 @@
-/** The cluster's roles: made once by whoever comes first, and enough for a login that is no superuser. */
+/** The cluster's roles: the first runner creates them, and they suffice for a login that is not a superuser. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test, type TestContext } from 'node:test'
@@ -36,7 +36,7 @@ async function startTogether<T>(databases: readonly string[], start: () => Promi
 
 type PlainLogin = { readonly url: string; readonly superuser: Db; readonly open: (role?: string) => Db }
 
-/** A login of its own that owns a database of its own, as on a server that somebody else runs. */
+/** A login that owns a separate database, as on a hosted server. */
 async function aPlainLogin(t: TestContext, prefix: string): Promise<PlainLogin> {
   const opened = await openTestDb({ migrated: false })
   const pools: Db[] = []
@@ -104,7 +104,7 @@ describe('roles', () => {
     assert.deepEqual(seen, [{ workspace_id: here.workspace }])
 
     const owner = open()
-    // The owner passes as a member of the engine; without that, forced row security would leave him nothing.
+    // The owner passes as a member of the engine; without that, forced row security would hide every row.
     assert.deepEqual(await owner.query('select count(distinct workspace_id)::int as seen from concord.commands'), [
       { seen: 2 },
     ])

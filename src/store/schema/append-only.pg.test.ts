@@ -1,4 +1,4 @@
-/** Events, seals and archives are written once: nobody changes them, and only the owner, on purpose, lets old ones go. */
+/** Events, seals and archives are written once: no role changes them, and only the owner may delete old ones. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
@@ -59,7 +59,7 @@ describe('append-only', () => {
       }
     })
 
-    test(`[EVT-03] retention deletes from ${table} as the owner, and still nobody updates or truncates`, async () => {
+    test(`[EVT-03] retention deletes from ${table} as the owner, and still no role updates or truncates`, async () => {
       const retain = (change: string) =>
         opened.db.transaction(async (tx) => {
           await tx.query(`set local concord.retention = 'on'`)
@@ -73,7 +73,7 @@ describe('append-only', () => {
     })
   }
 
-  test('the setting alone opens nothing: with delete granted by mistake the trigger still asks who it is', async () => {
+  test('the setting alone allows nothing: with delete granted by mistake the trigger still checks the role', async () => {
     const attempt = opened.db.transaction(async (tx) => {
       await tx.query('grant delete on concord.domain_events to concord_engine')
       await tx.query(`set local concord.retention = 'on'`)

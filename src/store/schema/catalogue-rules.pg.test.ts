@@ -260,7 +260,7 @@ describe('rules of the whole schema', () => {
     }
   })
 
-  test('nobody but the owner may delete, truncate or reference, and public has no rights at all', () => {
+  test('only the owner may delete, truncate or reference, and public has no rights', () => {
     const wide = catalogue.grants.filter(
       ({ text }) => /\b(delete|truncate|references|trigger|maintain)\b/.test(text) || / to public$/i.test(text),
     )

@@ -16,7 +16,7 @@ describe('row security', () => {
   let elsewhere: StoreRows
 
   before(async () => {
-    // As in the service: the pool acts as the engine, and one connection serves everybody in turn.
+    // As in the service: the pool acts as the engine, and one connection serves all callers in turn.
     opened = await openTestDb({ role: 'concord_engine', poolMax: 1 })
     here = await insertStoreRows(opened.db)
     elsewhere = await insertStoreRows(opened.db)
@@ -40,7 +40,7 @@ describe('row security', () => {
     )
 
   for (const table of workspaceTables) {
-    test(`${table}: the request role sees its workspace, the engine sees both, nobody unnamed sees anything`, async () => {
+    test(`${table}: the request role sees its workspace, the engine sees both, and without a workspace nothing is visible`, async () => {
       assert.deepEqual(await asApp(here.workspace, (tx) => distinct(tx, table, 'workspace_id')), [here.workspace])
       assert.deepEqual(await asApp(elsewhere.workspace, (tx) => distinct(tx, table, 'workspace_id')), [
         elsewhere.workspace,
