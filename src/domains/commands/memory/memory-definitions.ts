@@ -74,7 +74,7 @@ export const memoryTypeDefinitions: readonly Definition[] = [
     risk_level: 'medium',
   }),
   defineFunction({ name: 'forget_memory', plan: (payload) => [{ effect_type: 'memory.erase', payload }] }),
-  // The shipped schedule `memory_decay_review` fires it (`../maintenance.ts`).
+  // The shipped schedule `memory_decay_review` fires it (`../scheduled-commands.ts`).
   defineCommandType({
     name: 'review_stale_memory',
     description: 'Expire memories that are over, and set an expiry on memories without a recent confirmation.',
