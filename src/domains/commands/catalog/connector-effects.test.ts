@@ -54,6 +54,7 @@ const callOf = (effectType: string, idempotencyKey: string): EffectCall => ({
   requestedBy: 'user:u',
   signal: AbortSignal.timeout(60_000),
   emit: () => {},
+  alongside: () => {},
   artifacts: { write: () => assert.fail('no artifact is written') } as unknown as EffectCall['artifacts'],
 })
 

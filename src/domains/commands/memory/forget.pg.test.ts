@@ -14,13 +14,12 @@ import {
   subjectDigest,
   type Subject,
   type MemoryStore,
-  writeMemory,
 } from '#domains/memory'
 import { decideApproval, findPending } from '#domains/approvals'
 import { accept } from '#kernel/refusal'
 import { openDb } from '#store'
 import { accepted, TRACE } from '#test/tenant'
-import { ada, aPreference, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, dumpDatabase, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { until } from '#test/until'
 import { requestForget } from './request-forget.ts'
 import { byPerson } from '#kernel/actor'
@@ -262,7 +261,7 @@ describe('forget_memory', () => {
         },
         ...(store.within ? { within: (tx) => slow(store.within?.(tx) ?? store) } : {}),
       })
-      const writing = writeMemory({ ...room.memory, store: slow(room.memory.store) }, ada, {
+      const writing = writeCandidate({ ...room.memory, store: slow(room.memory.store) }, ada, {
         workspaceId,
         candidateId: candidate.memory_candidate_id,
         commandId: candidate.command_id,

@@ -16,12 +16,11 @@ import {
   type RunScope,
   searchMemory,
   searchMemoryForRun,
-  writeMemory,
 } from '#domains/memory'
 import type { Actor } from '#kernel/actor'
 import { scoped } from '#store'
 import { accepted, TRACE } from '#test/tenant'
-import { ada, aPreference, aReader, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, aReader, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { openProcessStore } from '#test/process-memory-store'
 import { insertRow } from '#test/store-rows'
 import { proposeMemory } from './candidates.ts'
@@ -295,7 +294,7 @@ describe('searchMemory', () => {
           memory: checked,
         }),
       )
-      return writeMemory(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
+      return writeCandidate(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
     }
     const without = await put()
     assert.ok(!without.ok && without.code === 'memory.consent.missing')
