@@ -71,7 +71,7 @@ describe('forget_memory', () => {
   const approve = async (commandId: string, decision = 'approved') => {
     const { workspaceId } = room
     const [gate] = await findPending(room.db, { workspaceId, commandId })
-    assert.ok(gate, 'nobody was asked')
+    assert.ok(gate, 'no approval is open')
     const decider = { ...room.tenant.people.admin.principal, orgRoles: ['data_owner'] }
     accepted(
       await decideApproval(room.approvals, byPerson(decider, TRACE), {
@@ -236,7 +236,7 @@ describe('forget_memory', () => {
     assert.ok(!erased.ok && erased.code === 'memory.forget.held')
   })
 
-  for (const about of ['the subject', 'somebody else, from what is known of the subject'])
+  for (const about of ['the subject', 'another subject, derived from this one'])
     test(`a memory about ${about} that is being written does not outlive the erasure`, async () => {
       const { workspaceId } = room
       const subject = aPreference({ content: { note: `zzracezz ${about}` } })

@@ -169,11 +169,11 @@ describe('searchMemory', () => {
       accepted(await searchMemoryForRun(room.memory, semantic, { workspaceId, text: 'aisle', limit: 5 })).length,
       2,
     )
-    const told = await room.rows<{ purpose: string; event_type: string; n: number }>(
+    const events = await room.rows<{ purpose: string; event_type: string; n: number }>(
       `select purpose, event_type, count(*)::integer as n from concord.domain_events where agent_run_id = $1 group by 1, 2 order by 1`,
       [run.agentRunId],
     )
-    assert.deepEqual(told, [
+    assert.deepEqual(events, [
       { purpose: 'agent_step', event_type: 'read_memory', n: 4 },
       { purpose: 'audit', event_type: 'memory_read', n: 4 },
     ])

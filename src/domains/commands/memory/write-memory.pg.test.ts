@@ -355,9 +355,9 @@ describe('write_memory', () => {
     const other = accepted(await room.propose({ ...preference, content: { seat: 'window, always' } }))
     assert.equal(await room.settle(other.command.command_id), 'waiting_for_approval')
     const ref = { workspaceId: room.workspaceId, candidateId: other.candidate.memory_candidate_id }
-    const told = accepted(await assessCandidate(room.memory, ada, ref))
+    const assessed = accepted(await assessCandidate(room.memory, ada, ref))
     assert.ok(first.memory_id)
-    assert.deepEqual(told.reasons, [`It contradicts the memory ${encodeId('memory', first.memory_id)}.`])
+    assert.deepEqual(assessed.reasons, [`It contradicts the memory ${encodeId('memory', first.memory_id)}.`])
   })
 
   test('a candidate of a cancelled or denied command is rejected', async () => {
