@@ -1,4 +1,4 @@
-/** Every example of the scheduler checks itself; here they are run as a reader would run them. */
+/** Every scheduler example checks itself; this test runs them as a reader would. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { describe, test } from 'node:test'
