@@ -121,7 +121,7 @@ describe('the explanation', () => {
     )
   })
 
-  test('an approved command whose task left the catalog says so everywhere, and continues when the task is back', async () => {
+  test('an approved command whose task left the catalog reports it everywhere, and continues when the task is back', async () => {
     const id = await room.submit({ subject: 's', decide: 'require_approval', steps: [BOOK_A] })
     await room.settle(id)
     await approve(id)
