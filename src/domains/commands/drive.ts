@@ -31,7 +31,8 @@ import {
   type Write,
 } from './change.ts'
 import { fold, type Folded, type FoldLimit } from './advance.ts'
-import { callInline, callNext, type LastCall, type Work } from './call-effect.ts'
+import { callInline, callNext, failedWith, type LastCall, type Work } from './call-effect.ts'
+import { EffectFailure } from './catalog/effect-definition.ts'
 import {
   commandTurns,
   type CommandWithEffects,
@@ -96,6 +97,7 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
       const { draft, next } = await decideNext(deps, turn, last, isKeyTaken, limit)
       const written = await commitTurn(deps, turn, draft.write, next, last)
       if (written === 'key_taken') isKeyTaken = true
+      else if (written instanceof EffectFailure) last = last && failedWith(last, written)
       else if (written === 'moved') {
         // The row has changed, for example by a cancel, and the next step may be impossible. The outcome is then written alone, once.
         isAlone = last !== undefined && !isAlone
@@ -175,17 +177,18 @@ async function commitTurn(
   write: Write,
   next: AfterStep,
   last: LastCall | undefined,
-): Promise<'written' | 'moved' | 'key_taken'> {
+): Promise<'written' | 'moved' | 'key_taken' | EffectFailure> {
   if (isEmpty(write)) return 'written'
   if (write.from === 'cancelling' && write.to !== null) await failpoint('commands.exit_settled')
   await passAll(write, beforeWrite)
-  const works = [last?.save, workOf(deps, write, next), closeQuestion(deps, turn, write, last)].filter(
+  const works = [...(last?.works ?? []), workOf(deps, write, next), closeQuestion(deps, turn, write, last)].filter(
     (work) => work !== undefined,
   )
   let result: Decision<WriteResult>
   try {
     result = works.length === 0 ? await deps.writes.commit(write) : await commitWith(deps, write, works)
   } catch (error) {
+    if (error instanceof EffectFailure) return error
     const isPlanned = write.events.some(({ event_type }) => event_type === 'plan_created')
     if (!isPlanned || constraintOf(error) !== 'idx_domain_effects_idem') throw error
     return 'key_taken'
@@ -303,6 +306,7 @@ function answerOf(deps: CommandDeps, { found: { command } }: CommandTurn, next: 
 export async function runInline(deps: CommandDeps, stored: StoredCommand): Promise<StoredCommand | undefined> {
   const { catalog, random } = deps
   const seen: Seen = { catalog, random, turn: null, hasParents: false }
+  const works: Work[] = []
   let folded = await foldFresh(deps, stored, seen)
   while (folded.next.t === 'call') {
     const { now } = folded.draft
@@ -310,18 +314,35 @@ export async function runInline(deps: CommandDeps, stored: StoredCommand): Promi
     const effect = now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
     const handler = effect && findHandler(catalog, now, effect)
     if (!handler || !isInline(now)) return undefined
-    const result = await callInline(deps, now.command, effect, handler)
-    if (!result) return undefined
-    const outcome = { effectId, attempt: effect.attempt, result }
+    const called = await callInline(deps, now.command, effect, handler)
+    if (!called) return undefined
+    works.push(...called.works)
+    const outcome = { effectId, attempt: effect.attempt, result: called.result }
     folded = fold(folded.draft, { ...seen, outcome }, deps.now(), deps.newId)
   }
   const { now, write } = folded.draft
   const isDone = now.command.status === 'succeeded' && isInline(now)
   if (folded.next.t !== 'end' || !(isDone || now.command.error_class === 'malformed_payload')) return undefined
   if (isDone) await failpoint('commands.inline_called')
+  if (works.length > 0) return commitInline(deps, write, works)
   const written = await deps.writes.commit(write)
   if (!written.ok && isDone) await recordUnderCancelled(deps, stored, write)
   return written.ok ? written.value.command : undefined
+}
+
+/** Without the commit nothing has happened: the driver takes the command. */
+async function commitInline(
+  deps: CommandDeps,
+  write: Write,
+  works: readonly Work[],
+): Promise<StoredCommand | undefined> {
+  try {
+    const written = await commitWith(deps, write, works)
+    return written.ok ? written.value.command : undefined
+  } catch (error) {
+    if (error instanceof EffectFailure) return undefined
+    throw error
+  }
 }
 
 /** Planned for the request itself: such a command has no runtime workflow. */

@@ -77,7 +77,6 @@ export {
   toArchivedView,
   toExplanationView,
 } from './explain-command.ts'
-export { findScheduledTask, fireSchedule, scheduledTypeOf } from './fire-schedule.ts'
 
 export { type ArchivedHistory, archiveHistory, type ArchiveHistory } from './history/archive-history.ts'
 export {
@@ -103,9 +102,12 @@ export { findBrokenInvariants, invariantCount } from './invariants/find-broken-i
 
 export {
   defineMaintenance,
+  findScheduledTask,
+  fireSchedule,
+  scheduledTypeOf,
   shippedSchedules,
   shippedSchedulesFor,
-} from './maintenance.ts'
+} from './scheduled-commands.ts'
 
 export { compensateDefinitions } from './compensate-task.ts'
 export { type Commands, openCommands } from './open-commands.ts'

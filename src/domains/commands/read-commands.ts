@@ -12,6 +12,11 @@ type CommandFilter = {
   readonly limit: number
 }
 
+/** `$1` of the text is the workspace. */
+function read<Row extends object>(db: Db, workspaceId: string, text: string, values: readonly unknown[]) {
+  return scoped(db, workspaceId).read((tx) => tx.query<Row>(text, [workspaceId, ...values]))
+}
+
 /** Newest first: ids are ordered by time. */
 export function listCommands(db: Db, workspaceId: string, filter: CommandFilter): Promise<readonly StoredCommand[]> {
   const text = `select ${columnsOf('c')} from concord.commands as c
@@ -19,9 +24,7 @@ where c.workspace_id = $1 and ($2::uuid is null or c.command_id < $2) and ($3::t
   and ($4::text is null or c.task_name = $4) and ($5::text is null or c.requested_by = $5)
 order by c.command_id desc limit $6`
   const { beforeId, status = null, taskName = null, requestedBy = null, limit } = filter
-  return scoped(db, workspaceId).read((tx) =>
-    tx.query<StoredCommand>(text, [workspaceId, beforeId, status, taskName, requestedBy, limit]),
-  )
+  return read(db, workspaceId, text, [beforeId, status, taskName, requestedBy, limit])
 }
 
 const eventColumns = `e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`
@@ -36,9 +39,7 @@ export function listCommandEvents(
 ): Promise<readonly PagedEvent[]> {
   const text = `select ${eventColumns} from concord.domain_events as e
 where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.seq > $3) order by e.seq limit $4`
-  return scoped(db, workspaceId).read((tx) =>
-    tx.query<PagedEvent>(text, [workspaceId, commandId, page.afterSeq, page.limit]),
-  )
+  return read(db, workspaceId, text, [commandId, page.afterSeq, page.limit])
 }
 
 type AuditFilter = {
@@ -56,9 +57,7 @@ where e.workspace_id = $1 and e.purpose = 'audit' and ($2::bigint is null or e.s
   and ($4::text is null or e.event_type = $4) and ($5::text is null or e.actor = $5)
 order by e.seq desc limit $6`
   const { beforeSeq, commandId = null, eventType = null, actor = null, limit } = filter
-  return scoped(db, workspaceId).read((tx) =>
-    tx.query<PagedEvent>(text, [workspaceId, beforeSeq, commandId, eventType, actor, limit]),
-  )
+  return read(db, workspaceId, text, [beforeSeq, commandId, eventType, actor, limit])
 }
 
 type WorkspaceStats = {

@@ -18,8 +18,8 @@ const gate = (status: string, approval_id = 'a1') => ({ approval_id, status, app
 
 test('the answer is the decision of policy; an approval that the contract requires turns an allow into require_approval', () => {
   for (const decision of policyDecisions) {
-    const told = decideAnswer(record({ decision, reasons: ['Because.'] }), [])
-    assert.deepEqual([told.decision, told.reasons, told.approvalId], [decision, ['Because.'], null])
+    const answer = decideAnswer(record({ decision, reasons: ['Because.'] }), [])
+    assert.deepEqual([answer.decision, answer.reasons, answer.approvalId], [decision, ['Because.'], null])
     const gated = decideAnswer(record({ decision }), [gate('pending')])
     const expected = decision === 'allow' || decision === 'route' ? 'require_approval' : decision
     assert.deepEqual([gated.decision, gated.approvalId], [expected, 'a1'])

@@ -32,9 +32,9 @@ function openGate() {
     definitions: [declare('north'), declare('south')],
     call: (request) => (requests.push(request), Promise.resolve(succeeded({ from: request.connector_name }))),
     isOpen: () => false,
-    check: () => assert.fail('nobody checks'),
-    sync: () => assert.fail('nobody syncs'),
-    settleAbandoned: () => assert.fail('nobody settles'),
+    check: () => assert.fail('not called'),
+    sync: () => assert.fail('not called'),
+    settleAbandoned: () => assert.fail('not called'),
     close: () => Promise.resolve(),
   }
   const opened = openCatalog(connectorDefinitions(connectors), anyHost)
@@ -54,6 +54,7 @@ const callOf = (effectType: string, idempotencyKey: string): EffectCall => ({
   requestedBy: 'user:u',
   signal: AbortSignal.timeout(60_000),
   emit: () => {},
+  alongside: () => {},
   artifacts: { write: () => assert.fail('no artifact is written') } as unknown as EffectCall['artifacts'],
 })
 

@@ -87,14 +87,14 @@ describe('archiving the history', () => {
     accepted(await retryCommand(history.room.world, by, { workspaceId: workspaceId(), commandId: id }))
     assert.equal(await history.room.settle(id), 'succeeded')
     const second = await eventsOf(id)
-    const told = accepted(await readHistory(history.world, id))
+    const read = accepted(await readHistory(history.world, id))
     const all = [...first, ...second].map(({ event_id }) => event_id)
     assert.deepEqual(
-      told.events.map(({ event_id }) => event_id),
+      read.events.map(({ event_id }) => event_id),
       all,
     )
     assert.deepEqual(
-      told.events.map(({ file }) => file === null),
+      read.events.map(({ file }) => file === null),
       [...first.map(() => false), ...second.map(() => true)],
     )
     // Rebuilt from the file and the table together, then from two files.

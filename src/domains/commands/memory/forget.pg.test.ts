@@ -14,13 +14,12 @@ import {
   subjectDigest,
   type Subject,
   type MemoryStore,
-  writeMemory,
 } from '#domains/memory'
 import { decideApproval, findPending } from '#domains/approvals'
 import { accept } from '#kernel/refusal'
 import { openDb } from '#store'
 import { accepted, TRACE } from '#test/tenant'
-import { ada, aPreference, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, dumpDatabase, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { until } from '#test/until'
 import { requestForget } from './request-forget.ts'
 import { byPerson } from '#kernel/actor'
@@ -72,7 +71,7 @@ describe('forget_memory', () => {
   const approve = async (commandId: string, decision = 'approved') => {
     const { workspaceId } = room
     const [gate] = await findPending(room.db, { workspaceId, commandId })
-    assert.ok(gate, 'nobody was asked')
+    assert.ok(gate, 'no approval is open')
     const decider = { ...room.tenant.people.admin.principal, orgRoles: ['data_owner'] }
     accepted(
       await decideApproval(room.approvals, byPerson(decider, TRACE), {
@@ -237,7 +236,7 @@ describe('forget_memory', () => {
     assert.ok(!erased.ok && erased.code === 'memory.forget.held')
   })
 
-  for (const about of ['the subject', 'somebody else, from what is known of the subject'])
+  for (const about of ['the subject', 'another subject, derived from this one'])
     test(`a memory about ${about} that is being written does not outlive the erasure`, async () => {
       const { workspaceId } = room
       const subject = aPreference({ content: { note: `zzracezz ${about}` } })
@@ -262,7 +261,7 @@ describe('forget_memory', () => {
         },
         ...(store.within ? { within: (tx) => slow(store.within?.(tx) ?? store) } : {}),
       })
-      const writing = writeMemory({ ...room.memory, store: slow(room.memory.store) }, ada, {
+      const writing = writeCandidate({ ...room.memory, store: slow(room.memory.store) }, ada, {
         workspaceId,
         candidateId: candidate.memory_candidate_id,
         commandId: candidate.command_id,

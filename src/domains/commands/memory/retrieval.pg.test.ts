@@ -16,12 +16,11 @@ import {
   type RunScope,
   searchMemory,
   searchMemoryForRun,
-  writeMemory,
 } from '#domains/memory'
 import type { Actor } from '#kernel/actor'
 import { scoped } from '#store'
 import { accepted, TRACE } from '#test/tenant'
-import { ada, aPreference, aReader, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, aReader, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { openProcessStore } from '#test/process-memory-store'
 import { insertRow } from '#test/store-rows'
 import { proposeMemory } from './candidates.ts'
@@ -170,11 +169,11 @@ describe('searchMemory', () => {
       accepted(await searchMemoryForRun(room.memory, semantic, { workspaceId, text: 'aisle', limit: 5 })).length,
       2,
     )
-    const told = await room.rows<{ purpose: string; event_type: string; n: number }>(
+    const events = await room.rows<{ purpose: string; event_type: string; n: number }>(
       `select purpose, event_type, count(*)::integer as n from concord.domain_events where agent_run_id = $1 group by 1, 2 order by 1`,
       [run.agentRunId],
     )
-    assert.deepEqual(told, [
+    assert.deepEqual(events, [
       { purpose: 'agent_step', event_type: 'read_memory', n: 4 },
       { purpose: 'audit', event_type: 'memory_read', n: 4 },
     ])
@@ -295,7 +294,7 @@ describe('searchMemory', () => {
           memory: checked,
         }),
       )
-      return writeMemory(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
+      return writeCandidate(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
     }
     const without = await put()
     assert.ok(!without.ok && without.code === 'memory.consent.missing')

@@ -9,12 +9,23 @@ import {
   openMemorySchemas,
   revokeConsent,
   unwriteMemory,
-  writeMemory,
 } from '#domains/memory'
 import { accepted, TRACE } from '#test/tenant'
-import { ada, aPreference, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { insertRow, rowsOf } from '#test/store-rows'
 import { proposeMemory } from './candidates.ts'
+
+const consented = {
+  name: 'customer.seats',
+  subject_type: 'customer',
+  memory_types: ['preference'],
+  visibility: ['user'],
+  consent: { required: true },
+  expiration: { after_days: 30 },
+  supersession: 'supersede',
+  retrieval: ['subject'],
+  write_policy: 'approval',
+} as const
 
 describe('write_memory', () => {
   let room: MemoryRoom
@@ -46,20 +57,9 @@ describe('write_memory', () => {
       ?.status
 
   test('[MEM-21] a schema that requires consent stores nothing without it: no candidate, nothing by an approval, nothing after a withdrawal', async (t) => {
-    const schema = {
-      name: 'customer.seats',
-      subject_type: 'customer',
-      memory_types: ['preference'],
-      visibility: ['user'],
-      consent: { required: true },
-      expiration: { after_days: 30 },
-      supersession: 'supersede',
-      retrieval: ['subject'],
-      write_policy: 'approval',
-    } as const
-    const own = await openMemoryRoom({ schemas: [schema] })
+    const own = await openMemoryRoom({ schemas: [consented] })
     t.after(() => own.close())
-    const preference = aPreference({ schema_name: schema.name })
+    const preference = aPreference({ schema_name: consented.name })
     const refused = await own.propose(preference)
     assert.ok(!refused.ok && refused.code === 'memory.consent.missing')
     assert.match(refused.hint ?? '', /concord memory consent grant .*--type preference --scope user/)
@@ -204,7 +204,7 @@ describe('write_memory', () => {
     await room.consent(preference)
     const { candidate, command } = accepted(await room.propose(preference))
     const again = () =>
-      writeMemory(room.memory, ada, {
+      writeCandidate(room.memory, ada, {
         workspaceId: room.workspaceId,
         candidateId: candidate.memory_candidate_id,
         commandId: command.command_id,
@@ -221,7 +221,7 @@ describe('write_memory', () => {
   test('[MEM-13] a command cannot write the candidate of another', async () => {
     const { candidate } = accepted(await room.propose(aPreference()))
     const stranger = accepted(await room.propose(aPreference()))
-    const stolen = await writeMemory(room.memory, ada, {
+    const stolen = await writeCandidate(room.memory, ada, {
       workspaceId: room.workspaceId,
       candidateId: candidate.memory_candidate_id,
       commandId: stranger.command.command_id,
@@ -250,10 +250,34 @@ describe('write_memory', () => {
     )
     assert.equal(accepted(await assessCandidate(memory, ada, { workspaceId, candidateId })).decision, 'write')
     accepted(await revokeConsent(memory, ada, { workspaceId, consentId }))
-    const written = await writeMemory(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
+    const written = await writeCandidate(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
     assert.ok(!written.ok && written.code === 'memory.consent.missing')
     assert.equal((await candidateOf(candidateId)).status, 'rejected')
     assert.deepEqual(await recordsOf(preference.subject_id), [])
+  })
+
+  test('[PER-04] a consent that is revoked before the commit of the outcome rolls back both, and the repeat is rejected', async (t) => {
+    let whileEmbedding = async () => {}
+    const embed = async () => (await whileEmbedding(), [[1, 1]])
+    const own = await openMemoryRoom({ schemas: [consented], embedder: { model: 'ones', embed } })
+    t.after(() => own.close())
+    const preference = aPreference({ schema_name: consented.name })
+    const consentId = await own.consent(preference)
+    const proposal = accepted(await own.propose(preference))
+    whileEmbedding = async () => {
+      whileEmbedding = async () => {}
+      accepted(await revokeConsent(own.memory, ada, { workspaceId: own.workspaceId, consentId }))
+    }
+    assert.equal(await own.answer(proposal, 'approved'), 'running')
+    assert.deepEqual(await own.rows('select from concord.memory_records'), [])
+    own.clock.travel(3_600_000)
+    assert.equal(await own.settle(proposal.command.command_id), 'failed')
+    const effects = await own.rows(
+      `select status, attempt, error_class from concord.domain_effects where effect_type = 'memory.write'`,
+    )
+    assert.deepEqual(effects, [{ status: 'failed', attempt: 2, error_class: 'policy_denied' }])
+    assert.deepEqual(await own.rows('select status from concord.memory_candidates'), [{ status: 'rejected' }])
+    assert.deepEqual(await own.rows('select from concord.memory_records'), [])
   })
 
   test('[MEM-06] of a thousand contradicting concurrent writes one wins and the others are refused', async () => {
@@ -282,7 +306,7 @@ describe('write_memory', () => {
     })
     const results = await Promise.all(
       candidates.map((candidateId) =>
-        writeMemory(memory, ada, { workspaceId, candidateId, commandId: command.command_id }),
+        writeCandidate(memory, ada, { workspaceId, candidateId, commandId: command.command_id }),
       ),
     )
     assert.equal(results.filter(({ ok }) => ok).length, 1)
@@ -331,9 +355,9 @@ describe('write_memory', () => {
     const other = accepted(await room.propose({ ...preference, content: { seat: 'window, always' } }))
     assert.equal(await room.settle(other.command.command_id), 'waiting_for_approval')
     const ref = { workspaceId: room.workspaceId, candidateId: other.candidate.memory_candidate_id }
-    const told = accepted(await assessCandidate(room.memory, ada, ref))
+    const assessed = accepted(await assessCandidate(room.memory, ada, ref))
     assert.ok(first.memory_id)
-    assert.deepEqual(told.reasons, [`It contradicts the memory ${encodeId('memory', first.memory_id)}.`])
+    assert.deepEqual(assessed.reasons, [`It contradicts the memory ${encodeId('memory', first.memory_id)}.`])
   })
 
   test('a candidate of a cancelled or denied command is rejected', async () => {
