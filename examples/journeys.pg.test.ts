@@ -71,7 +71,7 @@ describe('the examples on the test database', () => {
     const id = await room.submit(absent, { taskName: 'Publish Report' })
     assert.equal(await room.settle(id), 'failed')
     const { error, error_class } = await rowOf(id)
-    assert.deepEqual([error_class, error], ['validation_error', 'there is no such artifact'])
+    assert.deepEqual([error_class, error], ['validation_error', 'There is no such artifact.'])
     assert.deepEqual(await room.rows('select 1 from concord.approvals where command_id = $1', [id]), [])
     assert.deepEqual(await readdir(join(folder, 'outbox')).catch(() => []), [])
   })

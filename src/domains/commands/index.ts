@@ -94,10 +94,10 @@ export {
   type MemoryProposal,
   proposeMemory,
   type ProposeMemory,
-} from './memory/candidates.ts'
+  requestForget,
+} from './memory/memory-requests.ts'
 export { memoryDefinitions } from './memory/memory-definitions.ts'
 export { memoryFacts } from './memory/memory-policies.ts'
-export { requestForget } from './memory/request-forget.ts'
 export { findBrokenInvariants, invariantCount } from './invariants/find-broken-invariants.ts'
 
 export {

@@ -32,7 +32,7 @@ import { openDrive } from './drive.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { memoryDefinitions } from './memory/memory-definitions.ts'
 import { memoryFacts } from './memory/memory-policies.ts'
-import { followCandidates, proposeMemory, type ProposingRun } from './memory/candidates.ts'
+import { followCandidates, proposeMemory, type ProposingRun } from './memory/memory-requests.ts'
 import { shippedPolicies } from './catalog/shipped-policies.ts'
 import { byPerson } from '#kernel/actor'
 

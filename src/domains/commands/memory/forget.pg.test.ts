@@ -21,7 +21,7 @@ import { openDb } from '#store'
 import { accepted, TRACE } from '#test/tenant'
 import { ada, aPreference, dumpDatabase, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { until } from '#test/until'
-import { requestForget } from './request-forget.ts'
+import { requestForget } from './memory-requests.ts'
 import { byPerson } from '#kernel/actor'
 
 /** Another room with data of the subject: one row per memory it was derived from. */

@@ -6,7 +6,7 @@ import { defineEffect } from '../catalog/effect-definition.ts'
 import { anyHost, openCatalog } from '../catalog/open-catalog.ts'
 import { shippedPolicies } from '../catalog/shipped-policies.ts'
 import { shippedSchedulesFor } from '../scheduled-commands.ts'
-import { decideProposal } from './candidates.ts'
+import { decideProposal } from './memory-requests.ts'
 import { memoryTypeDefinitions } from './memory-definitions.ts'
 import { memoryPolicies } from './memory-policies.ts'
 

@@ -23,7 +23,7 @@ import { accepted, TRACE } from '#test/tenant'
 import { ada, aPreference, aReader, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { openProcessStore } from '#test/process-memory-store'
 import { insertRow } from '#test/store-rows'
-import { proposeMemory } from './candidates.ts'
+import { proposeMemory } from './memory-requests.ts'
 
 describe('searchMemory', () => {
   let room: MemoryRoom

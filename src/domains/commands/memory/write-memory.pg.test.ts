@@ -13,7 +13,7 @@ import {
 import { accepted, TRACE } from '#test/tenant'
 import { ada, aPreference, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { insertRow, rowsOf } from '#test/store-rows'
-import { proposeMemory } from './candidates.ts'
+import { proposeMemory } from './memory-requests.ts'
 
 const consented = {
   name: 'customer.seats',
