@@ -1,6 +1,6 @@
 /**
- * Governed commands beside bare commits, bare DBOS workflows and a lease queue written by hand: the goals G1 to G5 and G10 in one
- * run, on one Postgres, every commit flushed.
+ * Commands compared with bare commits, bare DBOS workflows and a small lease queue: the goals G1 to G5 and G10 in one run, on
+ * one Postgres that flushes every commit.
  *
  * node bench/commands.ts [--rounds 5] [--seconds 1.5] [--peers] [--only 'approval|update alone']
  */
@@ -21,7 +21,7 @@ const { values: options } = readFlags({
     seconds: { type: 'string', default: '1.5' },
     bare: { type: 'string' },
     peers: { type: 'boolean', default: false },
-    /** Only the rows whose name it matches; goals that lack one are left out. */
+    /** Runs only the matching rows; a goal without all its rows is left out. */
     only: { type: 'string', default: '' },
     quick: { type: 'boolean', default: false },
   },
@@ -32,7 +32,7 @@ else await runBench()
 async function runBench(): Promise<void> {
   const server = await openBenchServer()
   const login = server.open({ role: 'none', poolMax: 1 })
-  // One row of the size of a command, one index: what "one durable write" means here.
+  // One row of the size of a command with one index: the measure of "one durable write".
   await login.query('create table public.facts (id uuid primary key, body jsonb not null, state text not null)')
   await login.query('grant select, insert, update on public.facts to concord_engine')
   const bareDb = server.open({ poolMax: 32 })
@@ -72,7 +72,7 @@ async function runBench(): Promise<void> {
       against: 'bare DBOS workflow, 4 steps, 16',
       run: loop(16, () => bench.run('durable_four')),
     },
-    { name: 'lease queue by hand, enqueue → start, 1', run: loop(1, queue.enqueueAndStart) },
+    { name: 'lease queue of one table, enqueue → start, 1', run: loop(1, queue.enqueueAndStart) },
     { name: 'durable command, submit → its effect begins, 1', run: loop(1, bench.start) },
     ...peers.flatMap(({ name, enqueueAndStart }) => [
       { name: `${name}, enqueue → start, 1`, run: loop(1, enqueueAndStart) },
@@ -82,7 +82,7 @@ async function runBench(): Promise<void> {
     { name: 'approval → its effect begins, 1', run: () => runPrepared(bench.gate) },
   ]
 
-  /** What is to be decided is made ready outside the measured time. */
+  /** The approvals are prepared outside the measured time. */
   async function runPrepared(prepare: () => Promise<() => Promise<void>>): Promise<Sample> {
     const ready: (() => Promise<void>)[] = []
     const count = Math.ceil(seconds * 60)
@@ -133,8 +133,8 @@ function printGoals(results: readonly Result[]): void {
     ['G4 durable command ÷ bare DBOS workflow, 1 step, 16 in flight (≥ 1.3)', ratio('durable command, 1 effect, 16')],
     ['G4 with 4 effects ÷ 4 steps, 16 in flight (≥ 2)', ratio('durable command, 4 effects, 16')],
     [
-      'G5 submit → effect begins ÷ lease queue by hand (≤ 2 where a turn starts in the process that woke it)',
-      p50('durable command, submit → its effect begins, 1') / p50('lease queue by hand, enqueue → start, 1'),
+      'G5 submit → effect begins ÷ lease queue of one table (≤ 2 where a turn starts in the process that woke it)',
+      p50('durable command, submit → its effect begins, 1') / p50('lease queue of one table, enqueue → start, 1'),
     ],
     [
       'G10 approval → effect begins ÷ the durable update alone (≤ 2)',

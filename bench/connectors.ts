@@ -1,6 +1,6 @@
 /**
- * What the gate adds to a call: durable writes, and microseconds beside the least that a record can cost, which is one bare insert
- * and one bare update, each flushed. Cases take turns; medians are told.
+ * What the gate adds to a call: durable writes, and microseconds compared with the minimum for a record, one bare insert and
+ * one bare update, each flushed. Cases alternate; the output is medians.
  *
  * node bench/connectors.ts [--rounds 20] [--calls 20]
  */
@@ -58,7 +58,7 @@ await login.query('grant select, insert, update on public.bare to concord_engine
 
 const db = server.open({ poolMax: 4 })
 let writes = 0
-/** Every statement or transaction of the gate is one commit that writes. */
+/** Every statement or transaction of the gate is one writing commit. */
 const counting = new Proxy(db, {
   get(target, name, receiver) {
     if (name === 'run' || name === 'transaction') writes += 1
@@ -143,7 +143,7 @@ for (let round = -2; round < ROUNDS; round += 1) {
     writes = 0
     const start = performance.now()
     for (let call = 0; call < CALLS; call += 1) await work()
-    // The first two rounds are for plans and caches.
+    // The first two rounds warm up plans and caches.
     if (round >= 0) micros.set(name, [...(micros.get(name) ?? []), ((performance.now() - start) * 1_000) / CALLS])
     commits.set(name, writes / CALLS)
   }

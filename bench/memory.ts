@@ -1,6 +1,6 @@
 /**
- * What looking something up in 100,000 memories costs beside the bare SQL of the same question: through the room every read is
- * also recorded, in the same statement and commit, so the fair neighbour is the bare search plus a bare insert.
+ * The cost of a search in 100,000 memories compared with bare SQL. The room also records every read in the same statement and
+ * commit, so the fair comparison is the bare search plus a bare insert.
  *
  * node bench/memory.ts [--records 100000] [--rounds 5] [--seconds 1]
  */

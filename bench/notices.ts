@@ -1,6 +1,6 @@
 /**
- * What it costs to tell others about a write: a notice in every commit, one in every flush of a lane, one after it on the
- * same connection, or the coalesced announcement from a connection of its own. One process listens. Every commit is flushed.
+ * The cost of a notification about a write: one in every commit, one in every flush of a lane, one after it on the same
+ * connection, or a coalesced one from a separate connection. One process listens. Every commit is flushed.
  *
  * node bench/notices.ts [--rounds 5] [--seconds 1.5]
  */
@@ -83,7 +83,7 @@ function lane(name: string, flushAll: (sql: Sql, ids: string[]) => Promise<void>
             sql,
             items.map(({ item }) => item),
           )
-          // Off the callers' path, as after a commit.
+          // Outside the callers' path, as after a commit.
           if (announces) setImmediate(() => notices.announce('bench'))
           return items.map(() => true)
         },

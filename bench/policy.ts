@@ -1,4 +1,4 @@
-/** µs per decision at 10, 100 and 1,000 rules: the engine with and without its index, against a bare scan of predicates. */
+/** µs per decision with 10, 100 and 1,000 rules: the engine with and without its index, and a bare scan of predicates. */
 import { evaluatePolicy } from '#kernel/policy/evaluate'
 import { compileRules, type PolicyInput, type PolicyRule } from '#kernel/policy/policy'
 
@@ -6,7 +6,7 @@ const ACTIONS = 20
 const ROUNDS = 5
 const ROUND_MS = 60
 
-/** Every rule looks at two facts; only the last one allows the question, so nobody can stop early. */
+/** Every rule reads two facts; only the last one allows the request, so no rule can stop early. */
 function someRules(count: number, isIndexed: boolean): PolicyRule[] {
   return Array.from({ length: count }, (_, at) => {
     const action = `action${at % ACTIONS}`

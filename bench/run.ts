@@ -1,6 +1,6 @@
 /**
- * Runs the benches one after the other, each in a process of its own: `npm run bench`, `npm run bench -- transition`. With
- * `--peers` those that know others to compare with install them first; flags go on to the benches.
+ * Runs the benches one after the other, each as a child process: `npm run bench`, `npm run bench -- transition`. With `--peers`,
+ * benches that compare with other packages install them first; other flags are passed on.
  */
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Turns on DBOS beside bare commits and bare DBOS workflows, every commit flushed: how soon a wake becomes a turn, in this
- * process and in another one, and what a durable command costs as a turn.
+ * Turns on DBOS compared with bare commits and bare DBOS workflows, every commit flushed: the time from a wake to its turn, in
+ * this process and in another one, and the cost of a durable command as a turn.
  *
  * node bench/runtime.ts [--rounds 5] [--seconds 1.5]
  */
@@ -37,7 +37,7 @@ else await runBench()
 
 type Child = { next(): Promise<string>; say(line: string): void; end(): void }
 
-/** This file in another process, ready when this resolves. */
+/** Starts this file as a child process and resolves when it is ready. */
 async function openChild(url: string): Promise<Child> {
   const child = spawn(process.execPath, [import.meta.filename, '--worker', url], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -52,7 +52,7 @@ async function openChild(url: string): Promise<Child> {
   return { next, say: (line) => void child.stdin.write(`${line}\n`), end: () => void child.stdin.end() }
 }
 
-/** The other process: takes every turn and writes down when it began. */
+/** The other process: runs every turn and records when it began. */
 async function runWorker(url: string): Promise<void> {
   const db = openDb({ url, role: 'concord_engine', poolMax: 8 })
   const runtime = createDbosRuntime({ db, only: ['connector_calls'] })
@@ -103,15 +103,15 @@ async function runBench(): Promise<void> {
   const until = (waiting: Map<string, () => void>, id: string) =>
     new Promise<void>((resolve) => waiting.set(id, resolve))
 
-  /** A fact and its wake in one commit; `tells` is a transaction that says when it has committed. */
+  /** Writes a fact and its wake in one commit; `tells` is a transaction that reports its commit. */
   async function commit(kind: string, id: string, tells: boolean): Promise<void> {
-    const told: (() => void)[] = []
+    const afterCommit: (() => void)[] = []
     await db.transaction(async (tx: Tx) => {
-      const joined = tells ? Object.assign(tx, { afterCommit: (work: () => void) => void told.push(work) }) : tx
+      const joined = tells ? Object.assign(tx, { afterCommit: (work: () => void) => void afterCommit.push(work) }) : tx
       await tx.run(insertFact, [id])
       await runtime.wake({ kind, id }, { tx: joined })
     })
-    for (const work of told) work()
+    for (const work of afterCommit) work()
   }
 
   async function wakeAndWait(kind: string, waiting: Map<string, () => void>, tells: boolean): Promise<void> {
@@ -135,12 +135,12 @@ async function runBench(): Promise<void> {
       run: loop(n, () => db.transaction((tx) => tx.run(insertFact, [randomUUID()]))),
     },
     {
-      name: `fact + wake → turn begins, told of the commit, ${n}`,
+      name: `fact + wake → turn begins, notified of the commit, ${n}`,
       against: `bare commit, ${n}`,
       run: loop(n, () => wakeAndWait('start', begun, true)),
     },
     {
-      name: `fact + wake → turn begins, not told, ${n}`,
+      name: `fact + wake → turn begins, not notified, ${n}`,
       against: `bare commit, ${n}`,
       run: loop(n, () => wakeAndWait('start', begun, false)),
     },
@@ -166,7 +166,7 @@ async function runBench(): Promise<void> {
   await Promise.all([db.close(), login.close()])
   await server.stop()
 
-  /** The other process takes the queue `connector_calls`; times are those of the database. */
+  /** The other process runs the queue `connector_calls`; the times are those of the database. */
   async function measureFar(on: Db): Promise<number> {
     const child = await openChild(on.config.url)
     const ids = Array.from({ length: 200 }, () => randomUUID())
@@ -197,15 +197,18 @@ function printGoals(results: readonly Result[], farMs: number): void {
   const of = (name: string, pick: (sample: Sample) => number) =>
     median((results.find((each) => each.name === name)?.samples ?? []).map(pick))
   const ratio = (name: string) => results.find((each) => each.name === name)?.ratio ?? Number.NaN
-  const wakeMs = of('fact + wake → turn begins, told of the commit, 1', ({ p50Ms }) => p50Ms)
+  const wakeMs = of('fact + wake → turn begins, notified of the commit, 1', ({ p50Ms }) => p50Ms)
   const bareMs = of('bare commit, 1', ({ p50Ms }) => p50Ms)
   const factMs = of('begin, fact, commit, 1', ({ p50Ms }) => p50Ms)
-  const untoldMs = of('fact + wake → turn begins, not told, 1', ({ p50Ms }) => p50Ms)
+  const unnotifiedMs = of('fact + wake → turn begins, not notified, 1', ({ p50Ms }) => p50Ms)
   const rows = [
-    ['G10 wake → turn ÷ the durable write alone, told of the commit (≤ 2)', (wakeMs / bareMs).toFixed(2)],
+    ['G10 wake → turn ÷ the durable write alone, notified of the commit (≤ 2)', (wakeMs / bareMs).toFixed(2)],
     ['    ÷ the same transaction without the wake', (wakeMs / factMs).toFixed(2)],
-    ['    the same, not told of the commit, ÷ the durable write alone', (untoldMs / bareMs).toFixed(2)],
-    ['wake → turn p50 in this process, told / not told (≤ 50 ms)', `${wakeMs.toFixed(1)} / ${untoldMs.toFixed(1)} ms`],
+    ['    the same, without notification, ÷ the durable write alone', (unnotifiedMs / bareMs).toFixed(2)],
+    [
+      'wake → turn p50 in this process, notified / not notified (≤ 50 ms)',
+      `${wakeMs.toFixed(1)} / ${unnotifiedMs.toFixed(1)} ms`,
+    ],
     ['wake → turn p50 in another process (≤ 50 ms)', `${farMs.toFixed(1)} ms`],
     [
       'G4 command as a turn ÷ bare DBOS workflow with 1 step, 16 in flight (≥ 1.3)',

@@ -1,6 +1,6 @@
 /**
- * The scheduler on its file, as ratios of one run: a dispatch against one bare insert per commit, 1,000,000 queued jobs
- * against 1,000, the time from a fresh process to its first dispatch, and memory over many dispatches.
+ * The scheduler on its file, as ratios of one run: a dispatch compared with one bare insert per commit, 1,000,000 queued jobs
+ * with 1,000, the time from a new process to its first dispatch, and memory over many dispatches.
  * `npm run bench -- scheduler [--quick] [--peers]`
  */
 import { execFileSync } from 'node:child_process'
@@ -26,7 +26,7 @@ const { values: options } = readFlags({
 const isQuick = options.quick
 const PER_CASE = isQuick ? 600 : 4_000
 const DEEP = isQuick ? 50_000 : 1_000_000
-/** The page cache of SQLite is full after 60,000; from there on the process is flat. */
+/** The page cache of SQLite is full after 60,000; the memory of the process is flat from then on. */
 const MEMORY_DISPATCHES = isQuick ? 4_000 : 160_000
 /** Each fills the log of 4,000 pages once: 2 pages a bare insert, about 13 a dispatch with its end. */
 const WARM_UP = { bare: 2_200, dispatch: 500 }
@@ -45,7 +45,7 @@ async function open(file: string, workers = 1): Promise<Scheduler> {
   return scheduler
 }
 
-/** Straight into the table: a million submits would measure something else. */
+/** Inserts directly into the table: a million submits would measure something else. */
 async function aFilledFile(file: string, count: number): Promise<string> {
   const scheduler = await open(file)
   scheduler.close()
@@ -73,7 +73,7 @@ function aDispatch(name: string, scheduler: Scheduler, max: number): SliceCase {
   }
 }
 
-/** The least that a durable queue does: one row with a key, one commit, with the same settings. */
+/** The least that a durable queue does: one row with a key and one commit, with the same settings. */
 function aBareInsert(file: string): SliceCase {
   const raw = new DatabaseSync(file)
   raw.exec(`${SAME_SETTINGS}; ${BARE_TABLE}`)
@@ -98,7 +98,7 @@ async function startUp(file: string): Promise<void> {
   console.log(JSON.stringify({ dispatchedMs: performance.now(), rssMiB: process.memoryUsage().rss / 2 ** 20 }))
 }
 
-/** The disk does not matter for memory, so it is not waited for. */
+/** The disk does not matter for memory, so no case waits for it. */
 async function measureMemory(file: string): Promise<number[]> {
   const scheduler = await open(file)
   scheduler.db.exec('pragma synchronous = off')

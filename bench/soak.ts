@@ -1,6 +1,6 @@
 /**
- * Memory over many commands: so many inline and durable commands through one process, and what it holds after each tenth of
- * them. Flat means that the last lines do not climb.
+ * Memory over many inline and durable commands in one process, printed after each tenth of them. It is flat when the last lines
+ * do not rise.
  *
  * node --expose-gc bench/soak.ts [--commands 100000] [--in-flight 64]
  */
@@ -32,7 +32,7 @@ const part = Math.ceil(total / 10)
 for (let done = 0; done < total; ) {
   let left = Math.min(part, total - done)
   done += left
-  // One in ten takes the long way through the runtime.
+  // One in ten commands is durable and goes through the runtime.
   const worker = async () => {
     for (let n = left--; n > 0; n = left--) await bench.run(n % 10 === 0 ? 'durable' : 'inline')
   }

@@ -1,6 +1,6 @@
 /**
- * What a move with its event costs beside one bare prepared insert per commit, with the same number of connections: as one
- * statement, and as begin … commit. Every commit is flushed.
+ * The cost of a move with its event compared with one bare prepared insert per commit, with the same number of connections: as
+ * one statement, and as begin … commit. Every commit is flushed.
  *
  * node bench/transition.ts [--rounds 5] [--seconds 1.5]
  */
@@ -62,7 +62,7 @@ await login.query(`insert into identity.workspaces (id, org_id, slug, name) valu
 
 type Row = { readonly command_id: string; readonly workspace_id: string; status: string }
 
-/** Commands of its own for every caller, so that what is measured is the write and not a wait for somebody's row. */
+/** Every caller has its own commands, so that the bench measures the write and not a lock. */
 async function someRows(slots: number): Promise<Row[][]> {
   const ids = Array.from({ length: slots * ROWS_PER_SLOT }, () => newId())
   await login.query(
@@ -74,7 +74,7 @@ async function someRows(slots: number): Promise<Row[][]> {
   return Array.from({ length: slots }, (_, slot) => rows.slice(slot * ROWS_PER_SLOT, (slot + 1) * ROWS_PER_SLOT))
 }
 
-/** Gives every slot its rows in turn; each goes to and fro between running and blocked. */
+/** Gives every slot its rows in turn; each moves between running and blocked. */
 async function turns(slots: number): Promise<(slot: number) => { row: Row; to: 'running' | 'blocked' }> {
   const rows = await someRows(slots)
   const next = Array.from({ length: slots }, () => 0)
@@ -130,7 +130,7 @@ function bare(connections: number): Case {
   }
 }
 
-/** The same event into the real log and nothing else: what its constraints and indexes cost before any move is made. */
+/** Only the same event in the real log: the cost of its constraints and indexes without a move. */
 function eventAlone(connections: number): Case {
   return {
     name: `event alone, ${connections} connections`,

@@ -1,6 +1,6 @@
 /**
- * What a second worker is worth: commands per second with one worker and with two on one database, for an effect that takes its
- * time at the provider. A report, no promise: on two cores the workers also share them with Postgres and the server.
+ * The gain of a second worker: commands per second with one and with two workers on one database, for an effect with a slow
+ * provider. It promises nothing: the workers share two cores with Postgres and the server.
  *
  * node bench/workers.ts [--commands 400] [--latency 20,500] [--workers 1,2]
  */
@@ -19,7 +19,7 @@ const { values: options } = readFlags({
 })
 const numbers = (text: string) => text.split(',').map(Number)
 const count = Number(options.commands)
-/** Sent at once; more would measure the client. */
+/** Requests at once; more would measure the client. */
 const AT_ONCE = 100
 const LOOK_MS = 250
 const LIMIT_MS = 600_000
@@ -41,7 +41,7 @@ for (const latencyMs of numbers(options.latency)) {
     await installation.close()
   }
 
-  /** The middle of a backlog: the start of the workers and the thin end do not count. */
+  /** The middle of a backlog, without the start of the workers and the last commands. */
   async function measure(workers: number, round: string): Promise<number> {
     for (let sent = 0; sent < count; sent += AT_ONCE) await people.ask(server, 'steady', AT_ONCE, `${round}-${sent}`)
     const hired = Array.from({ length: workers }, () => installation.work())

@@ -11,8 +11,8 @@ await runExample({}, async ({ artifacts, company: { people, workspaceId }, submi
   const again = granted(await submit(people.ana, asking))
   assert.equal(again.command.command_id, first.command.command_id)
   assert.deepEqual([first.isNew, again.isNew], [true, false])
-  console.log('Ana asks for the revenue of May, twice.')
-  console.log(`  one command, under the key ${first.command.idempotency_key}`)
+  console.log('Ana requests the revenue report for May twice.')
+  console.log(`  one command with the key ${first.command.idempotency_key}`)
 
   const { command, effects } = await reachStatus(first.command.command_id, 'succeeded')
   const states = await path(command.command_id)
@@ -29,7 +29,7 @@ await runExample({}, async ({ artifacts, company: { people, workspaceId }, submi
   console.log(`The artifact: ${artifact_type}, version ${version}, ${size_bytes} bytes, ${checksum.slice(0, 19)}…:`)
   console.log(text.trimEnd().replace(/^/gm, '  '))
 
-  console.log('What it did:')
+  console.log('Its effects:')
   for (const { effect_type, status } of effects) console.log(`  ${effect_type} ${status}`)
   assert.deepEqual(
     effects.map(({ effect_type, status }) => [effect_type, status]),

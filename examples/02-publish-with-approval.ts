@@ -35,10 +35,10 @@ await runExample({}, async ({ company: { people }, submit, reachStatus, asked, a
   const outside = await publish('finance@example.com')
   await reachStatus(outside, 'waiting_for_approval')
   assert.deepEqual(await letters(), ['To: internal'])
-  console.log('To finance@example.com: role:data-owner is asked, and nothing is sent before the answer.')
+  console.log('To finance@example.com: role:data-owner must approve, and nothing is sent before the decision.')
   const question = await onlyQuestion(outside)
   for (const [name, who] of [
-    ['Ana, who asked', people.ana],
+    ['Ana, the requester', people.ana],
     ['Ada, an administrator', people.ada],
   ] as const) {
     const decided = await answer(who, question, { decision: 'approved' })
@@ -59,9 +59,9 @@ await runExample({}, async ({ company: { people }, submit, reachStatus, asked, a
   granted(await answer(people.dora, await onlyQuestion(refused), no))
   const { command: ended } = await reachStatus(refused, 'failed')
   assert.equal(ended.error_class, 'approval_rejected')
-  console.log('To external:partner: Dora says no.')
+  console.log('To external:partner: Dora rejects it.')
   console.log(`  ${(await path(refused)).join(' → ')} (${ended.error})`)
   const sent = await letters()
   assert.deepEqual(sent, ['To: finance@example.com', 'To: internal'])
-  console.log(`Letters that left: ${sent.length}.`)
+  console.log(`Letters sent: ${sent.length}.`)
 })

@@ -16,7 +16,7 @@ await runExample(settings, async (stage) => {
   const { command } = granted(await submit(ana, { task: 'Book Hotel', payload: incomplete }))
   const id = command.command_id
   await reachStatus(id, 'waiting_for_input')
-  console.log('Ana books three nights for 910 USD and forgets the cancellation policy: she is asked for it.')
+  console.log('Ana books three nights for 910 USD without a cancellation policy: the command waits for it.')
   await supply(ana, id, { cancellation_policy_summary })
   await reachStatus(id, 'waiting_for_approval')
 
@@ -25,13 +25,13 @@ await runExample(settings, async (stage) => {
     questions.map(({ approver }) => approver),
     ['role:booking-approver', 'role:budget-owner'],
   )
-  console.log(`Above 500 USD two must agree: ${questions.map(({ approver }) => approver).join(', ')}.`)
+  console.log(`Above 500 USD two people must approve: ${questions.map(({ approver }) => approver).join(', ')}.`)
   const [booking, budget] = questions
   assert.ok(booking && budget)
   const one = granted(await answer(ben, booking.approvalId, { decision: 'approved' }))
   assert.equal(one.next, 'wait')
   assert.equal((await vendor.books()).calls.length, 0)
-  console.log('  Ben approves; the command waits on, and the vendor has heard nothing.')
+  console.log('  Ben approves; the command still waits, and the vendor has received no call.')
   const two = granted(await answer(bo, budget.approvalId, { decision: 'approved' }))
   assert.equal(two.next, 'run_command')
   console.log('  Bo approves; the command runs.')
@@ -55,7 +55,7 @@ await runExample(settings, async (stage) => {
     before.reservations.map(({ status }) => status),
     ['booked'],
   )
-  console.log('The vendor, in its own books:')
+  console.log('The vendor’s ledger:')
   for (const { operation, key, trouble, applied } of before.calls)
     console.log(`  ${operation} ${key}: ${trouble}${applied === 1 ? ', booked' : ''}`)
   console.log('Its confirmation is written at night, so the command is still running.')
@@ -92,5 +92,5 @@ await runExample(settings, async (stage) => {
   )
   const late = granted(await cancel(ana, id, 'Really.'))
   assert.equal(late.changed, false)
-  console.log('Cancelling once more changes nothing.')
+  console.log('A second cancellation changes nothing.')
 })

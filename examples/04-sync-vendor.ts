@@ -46,7 +46,7 @@ await runExample(settings, async (stage) => {
   )
   const { effects } = await reachStatus(fired.command_id, 'succeeded')
   assert.deepEqual([fired.ingress, fired.requested_by], ['scheduled_trigger', `schedule:${name}`])
-  console.log(`It fires: ${fired.task_name}, ${fired.ingress}, under the key schedule:${name}:{due time}`)
+  console.log(`It fires: ${fired.task_name}, ${fired.ingress}, with the key schedule:${name}:{due time}`)
   console.log(`  ${(await path(fired.command_id)).join(' → ')}`)
   const { calls } = await vendor.books()
   for (const { operation, trouble } of calls) console.log(`  ${operation}: ${trouble}`)
@@ -64,7 +64,7 @@ await runExample(settings, async (stage) => {
   const dueAt = new Date(fired.idempotency_key?.slice(`schedule:${name}:`.length) ?? '')
   const again = granted(await fire(stage, dueAt))
   assert.deepEqual([again.isNew, again.command.command_id], [false, fired.command_id])
-  console.log('The same due time fires once more, from another scheduler: the same command.')
+  console.log('The same due time fires again from another scheduler: the same command.')
 
   const next = granted(await fire(stage, new Date(dueAt.getTime() + HOUR_MS)))
   await reachStatus(next.command.command_id, 'succeeded')

@@ -25,7 +25,7 @@ await runExample(settings, async (stage) => {
   const early = await remember(ana, likes)
   assert.equal(early.ok ? 'kept' : early.code, 'memory.consent.missing')
   assert.deepEqual(granted(await recall(ana)), {})
-  console.log('Ana says what she likes. She has not consented that it is kept, so it is not.')
+  console.log('Ana states her preferences. She has not consented to storing them, so they are not stored.')
   granted(await consent(ana))
   const kept = granted(await remember(ana, likes))
   await reachStatus(kept.command.command_id, 'succeeded')
@@ -33,7 +33,7 @@ await runExample(settings, async (stage) => {
   assert.deepEqual(wishes, likes)
   assert.deepEqual(granted(await recall(ben)), {})
   console.log(
-    'With her consent it is kept as user.travel_preferences, for her eyes: quiet, breakfast, at most 200 USD.',
+    'With her consent they are stored as user.travel_preferences, visible only to her: quiet, breakfast, at most 200 USD.',
   )
 
   const search = { city: 'Berlin', ...stay }
@@ -83,7 +83,7 @@ await runExample(settings, async (stage) => {
   assert.deepEqual(await troubles('book'), [])
   granted(await answer(ben, questions[0]?.approvalId ?? '', { decision: 'approved' }))
   await reachStatus(booking.command_id, 'succeeded')
-  console.log(`Ben agrees; booked: ${(await troubles('book')).join(', ')}.`)
+  console.log(`Ben approves; booked: ${(await troubles('book')).join(', ')}.`)
   const { reservations } = await vendor.books()
   assert.deepEqual(
     reservations.map(({ hotel_name, key, status }) => [hotel_name, key, status]),

@@ -57,7 +57,7 @@ await runExample({ agoMs: YEAR_AND_DAY_MS }, async (stage) => {
   const { command } = granted(await submit(company.people.ana, { task: 'Generate Report', payload }))
   await reachStatus(command.command_id, 'succeeded')
   const written = await inTable()
-  console.log(`A year and a day ago Ana asked for a report. ${written.length} events are in the table.`)
+  console.log(`A year and a day ago Ana requested a report. ${written.length} events are in the table.`)
 
   concord(0, 'history', 'archive', '--before', '365', '--dry-run')
   assert.deepEqual(await inTable(), written)
@@ -69,7 +69,7 @@ await runExample({ agoMs: YEAR_AND_DAY_MS }, async (stage) => {
   assert.deepEqual(await idsInFiles(history), written.map(([id]) => id).toSorted())
   assert.deepEqual([...new Set(left.map(([, type]) => type))], ['history_archived'])
   console.log(
-    `Counted without Concord: all ${written.length} are in the files; in the table, ${left.length} say where they are.`,
+    `Counted without Concord: all ${written.length} are in the files; the table has ${left.length} events that locate them.`,
   )
 
   await cp(history, join(folder, 'copy'), { recursive: true })
@@ -82,6 +82,6 @@ await runExample({ agoMs: YEAR_AND_DAY_MS }, async (stage) => {
   console.log('The folder is copied. Then a bit of one file flips.')
   concord(75, 'history', 'verify')
   await cp(join(folder, 'copy'), history, { recursive: true })
-  console.log('The copy is put back.')
+  console.log('The copy is restored.')
   concord(0, 'history', 'verify')
 })

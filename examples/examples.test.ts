@@ -1,4 +1,4 @@
-/** Every example program runs to its end by itself, and prints exactly what its guide shows. */
+/** Every example program runs to its end and prints exactly what its guide shows. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
@@ -14,7 +14,7 @@ const guides = await Promise.all(
   ),
 )
 
-/** The block of a guide that stands under ```text output=<program>. */
+/** Returns the block of a guide with the info string ```text output=<program>. */
 function shown(program: string): string {
   const [, after = ''] = guides.join('').split(`\`\`\`text output=${program}\n`)
   const [block = ''] = after.split('```')
@@ -22,7 +22,7 @@ function shown(program: string): string {
   return block
 }
 
-/** A program that fails exits with 1, which rejects and shows what it complained about. */
+/** A failing program exits with 1, which rejects and shows its output. */
 async function printed(program: string): Promise<string> {
   const { stdout, stderr } = await run(process.execPath, [program], { cwd: root })
   assert.equal(stderr, '')

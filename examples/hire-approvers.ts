@@ -18,7 +18,7 @@ const staff = [
 
 /** Prints the error and the next step to standard error, because standard output is a script to run. */
 function giveUp(what: string, next: string): never {
-  console.error(`Nobody was hired: ${what}\n  next   ${next}`)
+  console.error(`No approver was added: ${what}\n  next   ${next}`)
   process.exit(1)
 }
 

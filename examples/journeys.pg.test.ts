@@ -1,4 +1,7 @@
-/** The examples on the test database: the order of their events, the nine questions an audit must answer, the three ways of a booking. */
+/**
+ * The examples on the test database: the order of their events, the nine questions of an audit, and the three outcomes of a
+ * booking.
+ */
 import assert from 'node:assert/strict'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -63,12 +66,12 @@ describe('the examples on the test database', () => {
   }
   const report = () => room.submit(examplePayloads['Generate Report'], { taskName: 'Generate Report' })
 
-  test('a report that does not exist is not published: the command fails at once, and nobody is asked whether it happened', async () => {
+  test('a report that does not exist is not published: the command fails at once, and no person has to check its outcome', async () => {
     const absent = { ...examplePayloads['Publish Report'], destination: 'internal' }
     const id = await room.submit(absent, { taskName: 'Publish Report' })
     assert.equal(await room.settle(id), 'failed')
     const { error, error_class } = await rowOf(id)
-    assert.deepEqual([error_class, error], ['validation_error', 'there is no such artifact'])
+    assert.deepEqual([error_class, error], ['validation_error', 'There is no such artifact.'])
     assert.deepEqual(await room.rows('select 1 from concord.approvals where command_id = $1', [id]), [])
     assert.deepEqual(await readdir(join(folder, 'outbox')).catch(() => []), [])
   })
@@ -80,11 +83,11 @@ describe('the examples on the test database', () => {
       'select event_type, actor, payload from concord.domain_events where command_id = $1 order by seq',
       [id],
     )
-    const told = events.map(({ event_type, payload }) => {
+    const texts = events.map(({ event_type, payload }) => {
       const what = event_type === 'status_changed' ? payload['to'] : payload['effect_type']
       return typeof what === 'string' ? `${event_type} ${what}` : event_type
     })
-    assert.deepEqual(told, [
+    assert.deepEqual(texts, [
       'command_created',
       'status_changed validated',
       'policy_evaluated',
@@ -178,7 +181,7 @@ describe('the examples on the test database', () => {
     assert.match(String(failure?.['last_error']), /not the one that was asked about/)
   })
 
-  test('[EXM-05] [EXM-06] a booking: an absent field is asked for, nought is a price, nobody books without a yes, and a yes books once', async () => {
+  test('[EXM-05] [EXM-06] a booking: a missing field is requested, zero is a price, nothing is booked without an approval, and an approval books once', async () => {
     const booking = { ...examplePayloads['Book Hotel'], total_price: 0 }
     const { hotel_name: _left, ...incomplete } = booking
     const asked = await room.submit({ ...incomplete, booking_draft_id: 'draft-1' }, { taskName: 'Book Hotel' })

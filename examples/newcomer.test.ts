@@ -1,4 +1,4 @@
-/** The helper programs of the examples, as somebody starts them who has read half of the guide. */
+/** The helper programs of the examples, as a newcomer uses them. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -12,7 +12,7 @@ import { until } from '#test/until'
 
 function start(t: TestContext, program: string, args: readonly string[], env: Record<string, string> = {}) {
   const file = fileURLToPath(new URL(program, import.meta.url))
-  // Standard input ends at once, as it does for a program in the background of a script.
+  // Standard input ends at once, as for a background program of a script.
   const child: ChildProcess = spawn(process.execPath, [file, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] ?? '', ...env },
@@ -35,7 +35,7 @@ test('the vendor lives without a terminal, and a second one says that its port i
   assert.equal(second.code, 1)
   assert.match(second.err, new RegExp(`cannot start: port ${port} is taken: .*--port`))
   assert.equal(second.err.includes('    at '), false)
-  // Its standard input ended long before the second one had started and failed.
+  // Its standard input ended long before the second program failed.
   assert.equal((await fetch(`http://127.0.0.1:${port}/ledger`)).status, 200)
   assert.equal(first.child.exitCode, null)
 })
@@ -59,7 +59,7 @@ test('hiring asks the server of CONCORD_URL, and passes on what it says', async 
   const home = await mkdtemp(join(tmpdir(), 'concord-hire-'))
   t.after(() => rm(home, { recursive: true, force: true }))
   await writeFile(join(home, 'admin.key'), 'ck_old\n')
-  // A server that does not know the key: the answer of any other installation.
+  // A server that does not know the key, like any other installation.
   const other = createServer((_request, response) =>
     response.writeHead(401, { 'content-type': 'application/problem+json' }).end('{"detail":"Who are you?"}'),
   ).listen(0, '127.0.0.1')

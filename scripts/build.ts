@@ -1,12 +1,12 @@
 /**
- * Builds the package: JavaScript, declarations and source maps from `src` into `dist`, doors turned into relative paths,
- * SQL and other assets beside the code that reads them, and the command made executable.
+ * Builds the package: compiles `src` into JavaScript, declarations and source maps in `dist`, rewrites `#` imports as relative
+ * paths, copies SQL and other assets, and makes the command executable.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Doors, rewriteDoors } from './build/rewrite-doors.ts'
+import { type ImportMap, rewriteImports } from './build/rewrite-imports.ts'
 import { readFlags } from './read-flags.ts'
 
 readFlags({})
@@ -22,14 +22,14 @@ const compiler = join(root, 'node_modules/typescript/bin/tsc')
 const compiled = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' })
 if (compiled.status !== 0) process.exit(compiled.status ?? 1)
 
-const { imports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { imports: Doors }
+const { imports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { imports: ImportMap }
 const emitted = globSync('**/*.{js,d.ts}', { cwd: output })
 for (const path of emitted) {
   const file = join(output, path)
-  writeFileSync(file, rewriteDoors(path, readFileSync(file, 'utf8'), imports))
+  writeFileSync(file, rewriteImports(path, readFileSync(file, 'utf8'), imports))
 }
 
-// What is not TypeScript and not written for people: SQL, JSON, pages. Test fixtures stay at home with their tests.
+// Copies assets: SQL, JSON, pages. Test fixtures are not copied.
 const assets = globSync('**/*', { cwd: source, withFileTypes: true })
   .filter((entry) => entry.isFile() && !/\.tsx?$|\.md$/.test(entry.name))
   .map((entry) => relative(source, join(entry.parentPath, entry.name)))

@@ -1,4 +1,4 @@
-/** Completes package-lock.json after an install, so that `npm ci` takes it on every platform. `--check` only looks. */
+/** Completes package-lock.json after an install, so that `npm ci` accepts it on every platform. `--check` writes nothing. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { completeLock, findUnlocked, type Lock } from './build/complete-lock.ts'
 import { readFlags } from './read-flags.ts'

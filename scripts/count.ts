@@ -1,9 +1,9 @@
 /**
- * Prints the figures by which the shape of the source is judged, each by one rule, so that two checkouts can be compared.
+ * Prints figures about the shape of the source, each by one rule, so that two checkouts can be compared.
  *
  *   npm run count                            this checkout
  *   npm run count -- --root ../before        another one, for example a `git worktree` of an old commit
- *   npm run count -- --list doubles          the names or files behind one figure: circles, doubles, unused, doors, small, walk, entity
+ *   npm run count -- --list doubles          the names or files behind one figure: circles, doubles, unused, entries, small, walk, entity
  *   npm run count -- --json                  for machines
  *   node scripts/count/measure-walk.ts       the files that run for one command, measured on a server of the checkout
  *
@@ -62,7 +62,7 @@ figures.push(['tests beside the code: lines', sum(beside)])
 for (const folder of ['test', 'test/tidy', 'test/support', 'test/chaos', 'test/journeys'])
   figures.push([`${folder}: files`, under(folder).length], [`${folder}: lines`, sum(under(folder))])
 
-/** A list of paths kept by hand, beside this script in that checkout, or here for a commit that had none. */
+/** A list of paths beside this script in that checkout, or in this one for a commit without it. */
 function readList(name: string): string[] {
   const own = join(root, 'scripts/count', `${name}.txt`)
   const text = readFileSync(existsSync(own) ? own : new URL(`count/${name}-1e80db2.txt`, import.meta.url), 'utf8')
@@ -76,7 +76,7 @@ figures.push(['  their lines', sum(lists['walk'].map((path) => linesOf(tree.get(
 lists['entity'] = readList('entity-files')
 figures.push(['files written or changed for one entity', lists['entity'].length])
 
-/** What nobody takes is dead or only a name of its own file. What package.json exports is taken by the world. */
+/** An unused export is dead or local to its file. Exports of package.json count as used. */
 function countNames(graph: Graph): void {
   const { exports = {} } = JSON.parse(tree.get('package.json') ?? '{}') as {
     exports?: Record<string, { 'concord-source'?: string }>
@@ -103,8 +103,8 @@ function countNames(graph: Graph): void {
   figures.push(['  used by no other production file', all.filter((each) => !inSource.has(each)).length])
   figures.push(['  and not published either', lists['unused'].length])
 
-  const doors = [...graph.files].filter(([path]) => /^src\/domains\/[^/]+\/index\.ts$/.test(path))
-  const named = doors.flatMap(([path, { passesOn, defines }]) =>
+  const entries = [...graph.files].filter(([path]) => /^src\/domains\/[^/]+\/index\.ts$/.test(path))
+  const named = entries.flatMap(([path, { passesOn, defines }]) =>
     [...passesOn.map(({ as = '' }) => as), ...defines.map(({ name }) => name)].map((name) => ({ path, name })),
   )
   const taken = new Set<string>()
@@ -113,11 +113,11 @@ function countNames(graph: Graph): void {
       const target = graph.resolve(from, specifier)
       if (target !== undefined) taken.add(`${target}#${name}`)
     }
-  lists['doors'] = named
+  lists['entries'] = named
     .filter(({ path, name }) => !taken.has(`${path}#${name}`))
     .map(({ path, name }) => `${path}#${name}`)
   figures.push(['names exported by the rooms under src/domains', named.length])
-  figures.push(['  used by no production file outside their room', lists['doors'].length])
+  figures.push(['  used by no production file outside their room', lists['entries'].length])
 
   const doubles = findDoubles(graph)
   lists['doubles'] = doubles.map(([name, files]) => `${name}: ${files.join(', ')}`)

@@ -1,7 +1,7 @@
-/** Renders a state machine as a Markdown page with a Mermaid drawing and its tables. Pure: a machine goes in, text comes out. */
+/** Renders a state machine as a Markdown page with a Mermaid drawing and its tables. Pure. */
 import { type Machine, type Move, type StateType, stateTypes, statesOf, type TypeByFact } from '#kernel/machine'
 
-/** Every drawn page carries this, so that a page whose machine is gone can be told from one that somebody wrote. */
+/** The mark of every drawn page; it tells a page without a machine from a written one. */
 export const DRAWN = '<!-- Drawn by `npm run draw`'
 
 // One colour per kind of state; dark text on light fill reads on light and dark pages.
@@ -18,7 +18,7 @@ const code = (items: readonly string[]) => items.map((item) => `\`${item}\``).jo
 const row = (...cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
 const arrow = (from: string, to: string, label: string) => `  ${from} --> ${to}${label === '' ? '' : ` : ${label}`}`
 
-/** On an arrow stands only what tells it from the others: events that not every move emits, and that the row had ended. */
+/** An arrow shows only what differs: events that not every move emits, and that the row had ended. */
 function labelOf(machine: Machine, move: Move): string {
   const telling = move.emits.filter((event) => !machine.moves.every((other) => other.emits.includes(event)))
   return [...telling, ...(move.afterEnd ? ['after the end'] : [])].join(', ')

@@ -78,8 +78,8 @@ describe('drawing', () => {
     )
   })
 
-  test('every state of every machine is an identifier that Mermaid takes as it stands', () => {
-    // Checked against Mermaid 11: letters and underscores, and none of its own words.
+  test('every state of every machine is an identifier that Mermaid accepts', () => {
+    // Checked with Mermaid 11: letters and underscores, and no reserved word.
     const words = new Set([
       'end',
       'state',

@@ -1,4 +1,7 @@
-/** `npm run draw` writes docs/machines from the kernel's tables; `-- --check` writes nothing and exits 1 naming what is stale. */
+/**
+ * `npm run draw` writes docs/machines from the tables of the kernel; `-- --check` writes nothing and exits 1 with the stale
+ * pages.
+ */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { allMachines } from '#kernel/machines/index'
@@ -20,7 +23,7 @@ const folder = path.resolve(import.meta.dirname, '..', values.into)
 const wanted = renderAll(allMachines)
 const found = await readDrawn(folder)
 const stale = [...wanted].filter(([name, text]) => found.get(name) !== text).map(([name]) => name)
-// A page that carries the mark but has no machine any more; pages that somebody wrote are left alone.
+// Pages with the mark and without a machine; written pages stay.
 const leftOver = [...found].filter(([name, text]) => !wanted.has(name) && text.includes(DRAWN)).map(([name]) => name)
 
 if (values.check) {

@@ -1,4 +1,4 @@
-/** Writes openapi.json from the routes; with --check says whether the committed one is still true. */
+/** Writes openapi.json from the routes; --check compares it with the committed file. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { describeAllRoutes, formatApi } from '#api'
 import { readFlags } from './read-flags.ts'

@@ -1,6 +1,6 @@
 /**
- * Packs the package, installs it in an empty project as a user would, and uses it there: every entry of `exports` from
- * TypeScript with strict types and from JavaScript at run time, and the command. Leaves nothing behind.
+ * Packs the package, installs it in an empty project, and uses it as a user would: every entry of `exports` from TypeScript with
+ * strict types and from JavaScript, and the command. Removes everything afterwards.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'concord-pack-'))
 const project = join(scratch, 'project')
 const installed = join(project, 'node_modules', manifest.name)
 const problems: string[] = []
-/** The command's first line asks for `node`: it is to find this one, not an older one of the machine. */
+/** The first line of the command asks for `node`, which must be this one and not an older one. */
 const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}` }
 
 function run(title: string, cwd: string, command: string, ...args: string[]): { ok: boolean; output: string } {
@@ -51,7 +51,7 @@ function pack(): string {
   return join(scratch, packed.filename)
 }
 
-/** Without a network and a warm cache, our own copies of the dependencies stand in for downloaded ones. */
+/** Without a network or a warm cache, our copies of the dependencies replace downloads. */
 function install(tarball: string): void {
   mkdirSync(project)
   writeFileSync(join(project, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }\n')
@@ -78,7 +78,7 @@ function install(tarball: string): void {
   for (const [name, path] of Object.entries(manifest.bin ?? {})) {
     symlinkSync(join(installed, path), join(project, 'node_modules/.bin', name))
   }
-  console.log('installed by hand: nothing can be downloaded here')
+  console.log('installed from local copies: there is no network here')
 }
 
 function readInstalled(): Map<string, string> {
@@ -94,12 +94,15 @@ function readInstalled(): Map<string, string> {
 /** `.` → `concord`, `./kernel` → `concord/kernel`; JSON is read, not imported. */
 const modules = Object.entries(manifest.exports)
   .filter(([, target]) => typeof target !== 'string')
-  .map(([door]) => `${manifest.name}${door.slice(1)}`)
+  .map(([entry]) => `${manifest.name}${entry.slice(1)}`)
 
 function useFromTypeScript(): void {
   const lines = modules.map((name, index) => `import * as m${index} from '${name}'`)
   const all = modules.map((_, index) => `m${index}`).join(', ')
-  writeFileSync(join(project, 'consumer.ts'), `${lines.join('\n')}\nexport const doors: readonly object[] = [${all}]\n`)
+  writeFileSync(
+    join(project, 'consumer.ts'),
+    `${lines.join('\n')}\nexport const entries: readonly object[] = [${all}]\n`,
+  )
   const options = [
     '--strict',
     '--noEmit',
@@ -122,7 +125,7 @@ function useFromTypeScript(): void {
     cwd: project,
     encoding: 'utf8',
   })
-  // Declarations of other packages are theirs to mend.
+  // Errors in the declarations of other packages do not count.
   const ours = stdout
     .split('\n')
     .filter((line) => line.startsWith('consumer.ts') || line.startsWith(`node_modules/${manifest.name}/`))

@@ -36,7 +36,7 @@ describe('flags of scripts', () => {
     })
   }
 
-  test('nobody reads flags in another way', () => {
+  test('every script reads flags this way', () => {
     const files = globSync('{scripts,bench,test/chaos,test/tidy,examples}/**/*.ts').filter(
       (file) => !file.startsWith('scripts/read-flags'),
     )

@@ -1,4 +1,4 @@
-/** Reads the flags of a script: a mistake is one line with the nearest right word and exit 64, never a stack trace. */
+/** Reads the flags of a script. A mistake is one line with the nearest flag and exit code 64, never a stack trace. */
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { nearest } from '#kernel/nearest'
 
@@ -11,7 +11,7 @@ export function readFlags<const Config extends ParseArgsConfig>(config: Config):
   }
 }
 
-/** What `parseArgs` says, without its advice about dashes that nobody meant to type. */
+/** The message of `parseArgs`, without its advice about dashes. */
 export function explainMistake(error: unknown, known: readonly string[]): string {
   const { code, message } = error as NodeJS.ErrnoException
   if (!(error instanceof TypeError) || !code?.startsWith('ERR_PARSE_ARGS')) throw error

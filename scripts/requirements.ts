@@ -8,7 +8,7 @@
  *   npm run requirements -- --check       exit 1 when a citing test failed or nothing has run
  *   npm run requirements -- --complete    exit 1 when a core or important row is open
  *
- * Citing an id that does not exist is exit 1 always.
+ * A citation of an unknown id always exits with 1.
  */
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import pc from 'picocolors'
@@ -41,7 +41,7 @@ function readRows(): Row[] {
     .flatMap((room) => parseRows(room, readFileSync(`${ledger}/${room}.md`, 'utf8')))
 }
 
-/** Results of files that are gone prove nothing any more. */
+/** Results of deleted files do not count. */
 function readResults(): TestResult[] | undefined {
   if (!existsSync(resultsFile)) return undefined
   return parseResults(readFileSync(resultsFile, 'utf8')).filter((result) => existsSync(result.file))

@@ -2,7 +2,7 @@
  * Writes src/store/schema.sql and src/store/rows.ts from a freshly migrated database and freezes the checksums of new migrations in
  * src/store/migrations/checksums.json. With `--check` it writes nothing and fails if one of them is out of date.
  *
- * A checksum that is frozen is never changed here: an applied migration stays as it is, and a change is a new file.
+ * A frozen checksum never changes: an applied migration stays as it is, and a change is a new file.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { openDb } from '../src/store/db.ts'

@@ -1,5 +1,5 @@
 /**
- * Runs the tests with node's own runner and records which of them passed.
+ * Runs the tests with node's test runner and records the results.
  *
  *   npm test                                            the quick tier: pure, Postgres, journeys
  *   npm run test:chaos                                  the chaos tier: kills, power cuts, long properties
@@ -29,7 +29,7 @@ const plan = planTestRun(process.argv.slice(2), {
   reporterDestination: fresh,
   ...(existsSync(globalSetup) ? { globalSetup } : {}),
 })
-// Every file runs in a process of its own, and most of its time would go into reading the same TypeScript again.
+// Every file runs in its own process, which would spend most of its time compiling the same TypeScript.
 const env = { NODE_COMPILE_CACHE: resolve('.test-results/compiled'), ...process.env, ...plan.env }
 const properties = planProperties(env)
 console.log(properties.says)
@@ -45,7 +45,7 @@ function stop(signal: NodeJS.Signals): void {
   child.kill(signal)
 }
 
-// The record grows with every test that ends; when it does not, some file holds the run.
+// The record grows with every finished test; when it does not, a file blocks the run.
 let written = 0
 let grownAt = performance.now()
 const watch = setInterval(
@@ -70,7 +70,7 @@ child.on('close', (code, signal) => {
   process.exitCode = interrupted === 'SIGINT' ? 130 : (code ?? 1) || (interrupted ? 1 : 0)
 })
 
-/** A full run replaces the record of its tier; one over some files, or cut short, what was known about these files. */
+/** A full run replaces the record of its tier; a partial run replaces the results of its files. */
 function record(extent: 'everything' | 'some files'): void {
   if (!existsSync(fresh)) return
   const ran = parseResults(readFileSync(fresh, 'utf8'))

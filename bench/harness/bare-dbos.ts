@@ -1,4 +1,4 @@
-/** Plain DBOS as its documentation sets it up, in a process and a schema of its own; a line asks for one closed loop. */
+/** Plain DBOS as its documentation sets it up, with its own process and schema; each line of input runs one closed loop. */
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { createInterface } from 'node:readline'
@@ -8,7 +8,7 @@ import { type Loop, runLoop, type Sample } from './closed-loop.ts'
 type BareLoop = Omit<Loop, 'operation'> & { readonly steps: number }
 export type BareDbos = { loop(loop: BareLoop): Promise<Sample>; end(): void }
 
-/** The other process: `program --bare <url>` must end in here. */
+/** The main function of the other process, `program --bare <url>`. */
 export async function serveBareDbos(url: string): Promise<never> {
   const one = DBOS.registerWorkflow(async (id: string) => DBOS.runStep(async () => id, { name: 'only' }), {
     name: 'one',

@@ -1,4 +1,4 @@
-/** A closed loop: so many callers, each starting its next operation when the last has ended, for a given time. */
+/** A closed loop: each of a number of callers starts its next operation when the last has ended, for a given time. */
 import { nodeCpuUs, postgresCpuUs } from './cpu.ts'
 
 export type Sample = {

@@ -1,4 +1,4 @@
-/** The whole governed path as `concord up` opens it, with tasks whose effects cost nothing, so that only Concord is measured. */
+/** The work of `concord up`, with tasks whose effects cost nothing, so that only Concord is measured. */
 import { z } from 'zod'
 import { decideApproval } from '#domains/approvals'
 import {
@@ -21,13 +21,15 @@ import { accepted, aTenant, TRACE } from '#test/tenant'
 import { byPerson } from '#kernel/actor'
 
 export type CommandBench = {
-  /** Submits; resolves with the id when the command is committed, or done where its task is done inline. */
+  /** Submits; resolves with the id when the command is committed, or done if its task runs inline. */
   submit(task: string): Promise<string>
   /** Submits and waits for the end of the command. */
   run(task: string): Promise<void>
-  /** A command that waits for its approval, and the way to give it, which resolves when the effect behind it begins. */
+  /**
+   * Prepares a command that waits for its approval; returns the function that approves it and resolves when the effect begins.
+   */
   gate(): Promise<() => Promise<void>>
-  /** Submits and waits for the begin of its effect. */
+  /** Submits and waits until its effect begins. */
   start(): Promise<void>
   close(): Promise<void>
 }
@@ -39,7 +41,7 @@ const contract = {
   audit: ['command_created', 'policy_evaluated'],
 }
 
-/** About 200 bytes, as in the anchors. */
+/** About 200 bytes, as in the reference cases. */
 const note = 'n'.repeat(150)
 
 function definitions(begun: (subject: unknown) => void): readonly Definition[] {
@@ -103,7 +105,7 @@ export async function openCommandBench(db: Db): Promise<CommandBench> {
   const work = accepted(await openWork(db, world, project, openLog('error'), options))
   const { writes } = work.commands
   const commit = writes.commit.bind(writes)
-  // The end of a command is the commit of its last write: polling for it would be measured too.
+  // The end of a command is the commit of its last write; polling for it would add its own cost.
   Object.assign(writes, {
     commit: async (write: Parameters<typeof commit>[0]) => {
       const written = await commit(write)
@@ -164,7 +166,7 @@ export async function openCommandBench(db: Db): Promise<CommandBench> {
   }
 }
 
-/** Somebody waits for a name, and somebody rings it; waiting comes first. */
+/** Waits for a name until it is signalled; the wait comes first. */
 function openBell() {
   const waiting = new Map<unknown, () => void>()
   return {

@@ -1,9 +1,9 @@
-/** Runs cases in rounds of rotated order and prints medians; ratios are taken within a round, against a case of that round. */
+/** Runs cases in rounds of rotated order and prints medians. A ratio compares two cases of the same round. */
 import { median, type Sample } from './closed-loop.ts'
 
 export type Case = {
   readonly name: string
-  /** The case of the same round that it is measured against; none for a reference itself. */
+  /** The case of the same round that it is compared with; a reference has none. */
   readonly against?: string
   readonly run: () => Promise<Sample>
 }
@@ -15,7 +15,7 @@ export async function compare(cases: readonly Case[], rounds: number): Promise<R
   for (let round = 0; round < rounds; round++) {
     process.stderr.write(`round ${round + 1} of ${rounds}\n`)
     for (let place = 0; place < cases.length; place++) {
-      // Who runs first after a pause, or last on a tired disk, changes from round to round.
+      // The first case after a pause and the last one on a busy disk change from round to round.
       const each = cases[(place + round * 3) % cases.length]
       if (each) samples.get(each.name)?.push(await each.run())
     }

@@ -1,4 +1,4 @@
-/** CPU time of this process and of a Postgres server with all its backends, as far as the system tells. */
+/** CPU time of this process and of a Postgres server with all its backends, if the system reports it. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** One tick of /proc on every Linux that Node runs on. */
@@ -9,7 +9,8 @@ type ProcessTimes = { readonly parent: number; readonly cpuUs: number }
 function readTimes(pid: string): ProcessTimes | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The name may hold anything, so the fields are counted from behind its bracket: state, parent, … utime (12th), stime, of the children.
+    // The name may contain anything, so the fields are counted after its bracket: state, parent, … utime (12th), stime, then
+    // those of the children.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     const ticks = [11, 12, 13, 14].map((index) => Number(fields[index])).reduce((sum, value) => sum + value, 0)
     return { parent: Number(fields[1]), cpuUs: ticks * TICK_US }

@@ -1,4 +1,7 @@
-/** The smallest honest queue: a row, a notice of this process, a claim with a lease. What an engine's start is measured against. */
+/**
+ * The smallest durable queue: a row, a notification in this process, and a claim with a lease. The start of an engine is compared
+ * with it.
+ */
 import { randomUUID } from 'node:crypto'
 import { type Db, statement } from '#store'
 

@@ -1,11 +1,11 @@
-/** Installs what the benches compare with into a folder of its own; it never becomes a dependency of the package. */
+/** Installs the packages that the benches compare with into a separate folder; they never become dependencies. */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 
 export const peersFolder = join(import.meta.dirname, '../peers')
 
-/** No scripts of theirs are run: what they need is in their packages. */
+/** Their install scripts do not run; the packages contain what they need. */
 export function installPeers(): void {
   if (existsSync(join(peersFolder, 'node_modules'))) return
   const words = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--no-package-lock']

@@ -1,17 +1,20 @@
-/** Queues that others have built on Postgres, as their documentation sets them up, on the bench's own server; loaded only when they are installed. */
+/**
+ * Queues of other projects on Postgres, as their documentation sets them up, on the server of the bench; loaded only when
+ * installed.
+ */
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { peersFolder } from './peers.ts'
 
-/** Puts a job in; resolves when its handler has begun. */
+/** Adds a job; resolves when its handler has begun. */
 export type QueuePeer = {
   readonly name: string
   enqueueAndStart(): Promise<void>
   close(): Promise<void>
 }
 
-/** As much of them as is used; their own types are not installed. */
+/** The parts in use; their types are not installed. */
 type Graphile = {
   run(options: object): Promise<{
     addJob(name: string, payload: object): Promise<unknown>

@@ -1,4 +1,4 @@
-/** A Postgres of the bench's own, with the settings of the product (every commit is flushed) and all migrations applied. */
+/** A Postgres for the bench with the settings of the product (every commit is flushed) and all migrations. */
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -12,7 +12,7 @@ export type BenchServer = {
 
 export async function openBenchServer(): Promise<BenchServer> {
   const home = await mkdtemp(path.join(tmpdir(), 'concord-bench-'))
-  // Under root the server runs as another user, who must be able to pass through.
+  // Under root the server runs as another user, who needs access to the folder.
   await chmod(home, 0o711)
   const opened = await openEmbeddedPostgres({ home })
   if (!opened.ok) throw new Error(`${opened.reason}: ${opened.hint}`)

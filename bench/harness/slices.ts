@@ -1,18 +1,18 @@
 /**
- * Cases that take turns in short slices, so that a neighbour on the machine meets all of them alike. Each call is measured
- * alone, by the wall and by the CPU time of this process; what follows it is not counted.
+ * Runs cases in alternating short slices, so that other load on the machine affects all of them alike. Each call is measured
+ * alone, by wall time and by the CPU time of this process; cleanup is not counted.
  */
 export type SliceCase = {
   readonly name: string
   one(): unknown
-  /** Gets what `one` gave. */
+  /** Receives the result of `one`. */
   after?(result: unknown): void
   close(): void
 }
 
 export type Measured = { readonly wallUs: number[]; readonly cpuUs: number[] }
 
-/** The settings of the scheduler, for everybody. */
+/** All cases use the settings of the scheduler. */
 export const SAME_SETTINGS =
   'pragma journal_mode = wal; pragma synchronous = full; pragma cache_size = -65536; pragma wal_autocheckpoint = 4000'
 export const BARE_TABLE = 'create table bare (id text primary key not null, body text not null)'
@@ -24,7 +24,7 @@ export function runSlices(cases: readonly SliceCase[], perCase: number): Map<str
   const measured = new Map<string, Measured>(cases.map(({ name }) => [name, { wallUs: [], cpuUs: [] }]))
   for (let slice = 0; slice < perCase / SLICE; slice++) {
     for (let place = 0; place < cases.length; place++) {
-      // Each slice begins with another one, so that nobody always runs after the same neighbour.
+      // Each slice starts with another case, so that none always follows the same neighbour.
       const each = cases[(place + slice) % cases.length]
       if (each) measure(each, SLICE, measured.get(each.name))
     }
@@ -32,7 +32,7 @@ export function runSlices(cases: readonly SliceCase[], perCase: number): Map<str
   return measured
 }
 
-/** Uncounted: the first calls measure the compiler, and a write-ahead log that still grows costs more than one that is reused. */
+/** Warm-up: the first calls measure the compiler, and a growing write-ahead log costs more than one that is reused. */
 export function warmUp({ one, after }: SliceCase, count: number): void {
   for (let call = 0; call < count; call++) {
     const result = one()

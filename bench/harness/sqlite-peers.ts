@@ -1,4 +1,4 @@
-/** The same work through better-sqlite3, and the claim of plainjob, at synchronous = full; loaded only when they are installed. */
+/** The same work with better-sqlite3, and the claim of plainjob, at synchronous = full; loaded only when installed. */
 import { randomBytes } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { uuidV7Generator } from '#kernel/ids'
 import { peersFolder } from './peers.ts'
 import { BARE_TABLE, BODY, type SliceCase, SAME_SETTINGS } from './slices.ts'
 
-/** As much of better-sqlite3 as is used; its own types are not installed. */
+/** The parts of better-sqlite3 in use; its types are not installed. */
 type BetterStatement = { run(...params: unknown[]): unknown; get(...params: unknown[]): Record<string, unknown> }
 type Better = { exec(sql: string): void; prepare(sql: string): BetterStatement; close(): void }
 type PlainQueue = {
@@ -37,7 +37,7 @@ export async function openSqlitePeers(folder: string, jobs: number): Promise<Sli
   const queue = new Database(join(folder, 'plainjob.db'))
   const quiet = { error() {}, warn() {}, info() {}, debug() {} }
   const plain = plainjob.defineQueue({ connection: plainjob.better(queue), logger: quiet })
-  // It sets NORMAL itself; here everybody waits for the disk.
+  // It sets NORMAL itself; here every case waits for the disk.
   queue.exec(SAME_SETTINGS)
   plain.addMany(
     'bench',

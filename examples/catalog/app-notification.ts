@@ -1,7 +1,7 @@
 /**
- * The notification that ends a task with `notification_required`. Nobody is called: the row of the effect, with its recipient
- * and its text, is all there is of it, so repeating it changes nothing. It is not in `concord notifications`: that is the inbox of
- * what the notification connector sent (`send_app_notification`), and the examples bring no such connector.
+ * The notification that ends a task with `notification_required`. It calls nobody: the row of the effect, with its recipient and
+ * text, is the whole notification, so a repetition changes nothing. It is not in `concord notifications`, the inbox of the
+ * notification connector (`send_app_notification`), because the examples have no such connector.
  */
 import { type Definition, defineEffect } from '#domains/commands'
 import { textOf } from './payload-text.ts'

@@ -1,4 +1,7 @@
-/** Book Hotel: always approved, above the limit by two people; done once whatever the vendor says; undone by the vendor's cancel. */
+/**
+ * Book Hotel: always needs an approval, and a second one above the limit; books once whatever the vendor answers; the vendor's
+ * cancellation undoes it.
+ */
 import { z } from 'zod'
 import {
   defineCommandType,
@@ -44,9 +47,9 @@ const OPERATION = 'hotel_booking.book_hotel'
 const EFFECT = `connector.${OPERATION}`
 const CANCEL = 'hotel_booking.cancel'
 const PAPER = 'artifact.reservation_confirmation'
-/** In dollars; above it a second person has to agree. */
+/** In dollars; above it a second person must approve. */
 const SECOND_APPROVER_ABOVE = 500
-/** A paper that is not ready now is not ready a second later either. */
+/** A confirmation that is not ready now is not ready a second later either. */
 const PAPER_BACKOFF_SECONDS = [60, 600, 3_600]
 
 function effects(options: ExampleOptions): readonly Definition[] {
@@ -67,7 +70,7 @@ function effects(options: ExampleOptions): readonly Definition[] {
         name: 'cancel_reservation',
         produces: [CANCEL],
         timeout_ms,
-        // By our own reference, not by the vendor's number: a booking that a person found at the vendor has no number here.
+        // By our own reference and not by the vendor's number: a booking that a person found at the vendor has no number here.
         async do({ undone, idempotencyKey: key, signal, emit }) {
           const body = { client_reference: undone.payload['booking_draft_id'] }
           const { reservation_id } = await callVendor({ url: `${vendorUrl}/cancellations`, key, body, signal })

@@ -1,4 +1,4 @@
-/** The example catalog compiles, and its contracts say what the requirements say. */
+/** The example catalog compiles, and its contracts match the requirements. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {

@@ -1,6 +1,6 @@
 /**
- * Draft Booking: looks whether there is a room and writes down what booking it would mean, as an artifact. Its result is word for word what
- * Book Hotel takes, so that people are asked about what the vendor said and not about what somebody typed.
+ * Draft Booking: checks for a free room and writes the terms of the booking as an artifact. Its result is the exact input of Book
+ * Hotel, so that approvers decide on the vendor's terms and not on typed ones.
  */
 import { z } from 'zod'
 import {

@@ -1,4 +1,4 @@
-/** Where the example tasks find their outside world, and how patient they are with it. */
+/** Where the example tasks find their vendor and their files, and how long they wait. */
 import { type Definition, registerRetry } from '#domains/commands'
 import { retryableErrorClasses } from '#kernel/error-classes'
 import { defineRetryPolicy } from '#kernel/retry-policy'
@@ -6,9 +6,9 @@ import { defineRetryPolicy } from '#kernel/retry-policy'
 export type ExampleOptions = {
   /** The address of the hotel vendor, `examples/hotel-vendor.ts`. */
   readonly vendorUrl: string
-  /** Outgoing letters and the copy of the vendor's rates are files in it. */
+  /** The folder of outgoing letters and of the copy of the vendor's rates. */
   readonly folder: string
-  /** Between two attempts; left out, a person would call it patient. */
+  /** The pause between two attempts; the default is realistic, which is slow for a test. */
   readonly backoffSeconds?: readonly number[]
   /** How long a call of the vendor may take. */
   readonly callTimeoutMs?: number
@@ -23,7 +23,7 @@ export function callTimeoutOf({ callTimeoutMs = CALL_TIMEOUT_MS }: ExampleOption
   return callTimeoutMs
 }
 
-/** What every operation of the examples says about being tried again. */
+/** The retry policy of every operation of the examples. */
 export function retryOf(operation: string, { backoffSeconds = BACKOFF_SECONDS }: ExampleOptions): Definition {
   return registerRetry(
     defineRetryPolicy({
@@ -36,7 +36,7 @@ export function retryOf(operation: string, { backoffSeconds = BACKOFF_SECONDS }:
   )
 }
 
-/** Undoing has a policy of its own for all of Concord; only a program in a hurry brings another pace. */
+/** Compensation has one retry policy for all of Concord; a test replaces its delays. */
 export function undoRetry({ backoffSeconds }: ExampleOptions): readonly Definition[] {
   if (backoffSeconds === undefined) return []
   const policy = { operation: 'compensation', retryable: retryableErrorClasses, requires_idempotency_key: true }

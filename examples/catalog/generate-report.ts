@@ -25,7 +25,7 @@ const sales = [
   { day: '2026-05-27', product: 'Training', cents: 60_000 },
 ]
 
-/** Pure: the same month gives the same text, so a repeated attempt writes the same report. */
+/** Pure: the same month gives the same text, so that a repeated attempt writes the same report. */
 function renderReport(month: string): string {
   const own = sales.filter(({ day }) => day.startsWith(`${month}-`))
   const products = [...new Set(own.map(({ product }) => product))].toSorted()

@@ -1,4 +1,4 @@
-/** The example catalog: seven tasks that a company would really want, ready for a project's `concord.config.ts`. */
+/** The example catalog: seven realistic tasks, ready for a project's `concord.config.ts`. */
 import type { Definition } from '#domains/commands'
 import { appNotification } from './app-notification.ts'
 import { bookHotel, bookHotelExample } from './book-hotel.ts'
@@ -13,7 +13,7 @@ import { syncVendorData, syncVendorDataExample } from './sync-vendor-data.ts'
 export type { ExampleOptions } from './example-options.ts'
 export { travelPreferences } from './travel-preferences.ts'
 
-/** Without the shipped policies, which every installation brings itself. */
+/** Without the shipped policies, which every installation has. */
 export function exampleCatalog(options: ExampleOptions): readonly Definition[] {
   return [
     appNotification,
@@ -28,7 +28,7 @@ export function exampleCatalog(options: ExampleOptions): readonly Definition[] {
   ]
 }
 
-/** A payload for each task that its contract takes as it stands. */
+/** A valid payload for each task. */
 export const examplePayloads = {
   'Generate Report': generateReportExample,
   'Publish Report': publishReportExample,

@@ -1,4 +1,4 @@
-/** Outgoing letters as files: written whole or not at all, and once per name. */
+/** Outgoing letters as files: written atomically, and once per name. */
 import { createHash } from 'node:crypto'
 import { link, mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -7,12 +7,12 @@ export function checksumOf(text: string): string {
   return `sha256:${createHash('sha256').update(text).digest('hex')}`
 }
 
-/** A key may hold any character, a file name may not. */
+/** A key may contain any character, but a file name may not. */
 export function letterFile(folder: string, key: string): string {
   return join(folder, 'outbox', `${checksumOf(key).slice('sha256:'.length, 'sha256:'.length + 32)}.txt`)
 }
 
-/** False: there was one already, and it stays as it is. The link makes the whole file appear at once, or fails. */
+/** Returns false when the letter exists; it stays unchanged. The link creates the whole file at once or fails. */
 export async function writeOnce(file: string, text: string, draft: string): Promise<boolean> {
   await mkdir(dirname(file), { recursive: true })
   const beside = `${file}.${draft}`

@@ -1,4 +1,6 @@
-/** Reads texts out of an effect's payload or result; contracts have checked it before, so anything else is a fault of the task. */
+/**
+ * Reads strings from the payload or result of an effect. Contracts have checked them, so anything else is a fault of the task.
+ */
 import { EffectFailure } from '#domains/commands'
 import type { JsonObject } from '#kernel/json-value'
 
@@ -8,7 +10,7 @@ export function textOf(payload: JsonObject, field: string): string {
   throw new EffectFailure('validation_error', `the effect has no text ${field}`)
 }
 
-/** Of what an effect returned, which is JSON of the task's own making. */
+/** Reads a string from the result of an effect, which the task itself wrote. */
 export function idOf(result: unknown, field: string): string {
   return textOf((result ?? {}) as JsonObject, field)
 }

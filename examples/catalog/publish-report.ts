@@ -112,7 +112,7 @@ export function publishReport(options: ExampleOptions): readonly Definition[] {
     }),
     defineTask({
       name: 'Publish Report',
-      description: 'A report, sent to somebody.',
+      description: 'A report that was sent.',
       command_type: 'publish_report',
       function_name: 'publish_report',
       ingress_types: ['user_request', 'agent_action'],

@@ -1,4 +1,4 @@
-/** Rank Hotels: offers in, the same offers out, best first. It asks nobody and fits into the time of a request. */
+/** Rank Hotels: returns the given offers, best first. It calls nobody and fits into the time of a request. */
 import { z } from 'zod'
 import { defineCommandType, type Definition, defineEffect, defineFunction, defineTask } from '#domains/commands'
 import { hotelOffer, type HotelOffer, OFFERS_MAX } from './hotel-offer.ts'
@@ -20,7 +20,7 @@ const EFFECT = 'hotel.rank_offers'
 
 export type RankedOffer = HotelOffer & { readonly misses: readonly string[] }
 
-/** Fewest wishes missed first, then the cheapest, then by id: the same offers give the same order. Pure. */
+/** Sorts by unmet wishes, then by price, then by id, so that the same offers give the same order. Pure. */
 export function rankOffers(offers: readonly HotelOffer[], wishes: HotelPreferences): readonly RankedOffer[] {
   const { quiet = false, breakfast = false, price_max_usd = Number.POSITIVE_INFINITY } = wishes
   const missesOf = (offer: HotelOffer) => [
@@ -49,7 +49,7 @@ export function rankHotels(): readonly Definition[] {
     defineFunction({ name: 'rank_hotels', plan: (asked) => [{ effect_type: EFFECT, payload: asked }] }),
     defineCommandType({
       name: 'rank_hotels',
-      description: 'Puts offers in the order in which somebody would like them.',
+      description: 'Sorts offers by the preferences of a person.',
       payload,
       side_effects: [EFFECT],
       error_classes: ['policy_denied', 'malformed_payload', 'internal_error'],

@@ -1,4 +1,4 @@
-/** Search Hotels: asks the vendor, changes nothing anywhere, and takes an offer that comes twice for one. */
+/** Search Hotels: asks the vendor, changes nothing, and counts a duplicate offer once. */
 import { z } from 'zod'
 import {
   defineCommandType,

@@ -16,7 +16,7 @@ import { callVendor } from './vendor-client.ts'
 
 export const syncVendorDataExample = { dataset: 'rates' }
 
-/** A firing brings no payload, so every field has a default. */
+/** A firing has no payload, so every field has a default. */
 const payload = z.strictObject({ dataset: z.enum(['rates']).default('rates') }).meta({ example: syncVendorDataExample })
 
 const answer = z.object({

@@ -1,4 +1,4 @@
-/** The tasks of a trip: the names that the requirements give them, the order of offers, the terms of what is remembered. */
+/** The tasks of a trip: their required names, the order of offers, and the terms of the memory. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -23,7 +23,7 @@ test('[EXM-09] hotel_booking searches, books and cancels, and is agreed to as ho
     ...(undo?.produces ?? []),
   ])
   for (const name of hotel) assert.ok(done.includes(name), `nothing does ${name}`)
-  // Every command that may book asks, and asks under this name.
+  // Every command that may book needs an approval of this type.
   const books = definitions.flatMap((each) =>
     each.kind === 'command_type' && each.side_effects.includes('connector.hotel_booking.book_hotel') ? [each] : [],
   )

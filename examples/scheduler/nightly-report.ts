@@ -47,4 +47,4 @@ assert.deepEqual(
   fired.value.firings.map(({ outcome, due_at }) => [outcome, due_at]),
   [['fired', due.getTime()]],
 )
-console.log(`the report of ${due.toISOString()} was made once`)
+console.log(`the report of ${due.toISOString()} was created once`)

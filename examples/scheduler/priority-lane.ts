@@ -29,4 +29,4 @@ await example.run()
 
 const rest = [1, 2, 3, 4, 6, 7, 8, 9, 10].map((number) => `normal ${number}`)
 assert.deepEqual(readFileSync(join(folder, 'done'), 'utf8').trim().split('\n'), ['urgent', 'normal 5', ...rest])
-console.log('the urgent one came first, and no other lost its place')
+console.log('the urgent job ran first, and the others kept their order')

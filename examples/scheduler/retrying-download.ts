@@ -62,4 +62,4 @@ assert.deepEqual(
   gone.value.map(({ run }) => [run?.exit_code, run?.retry_decided]),
   [[3, 'not_listed']],
 )
-console.log('downloaded at the third attempt; what was not there was asked for once')
+console.log('downloaded at the third attempt; the missing file was requested once')

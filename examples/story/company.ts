@@ -59,7 +59,7 @@ export async function openCompany(world: IdentityDeps): Promise<Company> {
       workspaceId: null,
     }
   }
-  // The loop has been through the whole list.
+  // The loop covers the whole list.
   const all = people as Record<PersonName, Principal>
   const owner = { orgId: org.id, ownerUserId: all.ada.userId }
   const workspace = made(await createWorkspace(world, by, { ...owner, slug: 'main', name: 'Main' }))

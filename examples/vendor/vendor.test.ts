@@ -1,4 +1,4 @@
-/** The vendor goes wrong in every way it knows, its client tells each for what it is, and its books show one booking. */
+/** The vendor fails in every way it knows, its client classifies each failure, and its ledger shows one booking. */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,11 +9,11 @@ import { callVendor } from '../catalog/vendor-client.ts'
 import { startVendor } from './start-vendor.ts'
 import { planTrouble, troubles } from './trouble.ts'
 
-/** A minute for an answer that comes, on however busy a machine; short for one that never does. */
+/** A minute for an answer that comes, on a busy machine; short for one that never comes. */
 const patienceMs = (trouble: string | undefined) => (trouble === 'silent_after' ? 3_000 : 60_000)
 
-/** What a caller must take each trouble for: the class of the error, and whether it may have happened all the same. */
-const told: Readonly<Record<string, string>> = {
+/** How the client must classify each failure: the class of the error, and whether the call may have taken effect. */
+const classes: Readonly<Record<string, string>> = {
   none: 'answered',
   slow: 'answered',
   fail_before: 'transient_connector_error no',
@@ -26,7 +26,7 @@ const told: Readonly<Record<string, string>> = {
   lie_after: 'transient_connector_error unknown',
 }
 
-test('one key, every trouble: each is told for what it is, and one booking stands in the books', async (t) => {
+test('one key, every failure: the client classifies each, and the ledger has one booking', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'concord-vendor-'))
   const seed = 5
   const plan = planTrouble(seed, troubles.length).book
@@ -50,9 +50,9 @@ test('one key, every trouble: each is told for what it is, and one booking stand
   const { calls, reservations } = await vendor.books()
   assert.deepEqual(
     heard,
-    calls.map(({ trouble }) => told[trouble]),
+    calls.map(({ trouble }) => classes[trouble]),
   )
-  assert.deepEqual(new Set(calls.map(({ trouble }) => trouble)), new Set(Object.keys(told)))
+  assert.deepEqual(new Set(calls.map(({ trouble }) => trouble)), new Set(Object.keys(classes)))
   assert.equal(reservations.length, 1)
   assert.equal(calls.filter(({ applied }) => applied === 1).length, 1)
 })

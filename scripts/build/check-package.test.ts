@@ -40,9 +40,9 @@ describe('packed package', () => {
       'exports["."].types promises dist/index.d.ts, which is not in the package',
     ],
     [
-      'a door',
+      'an internal import',
       { 'dist/index.js': `import '#kernel'` },
-      'dist/index.js imports #kernel, a door that exists in development only',
+      'dist/index.js imports #kernel, a name that exists in development only',
     ],
     [
       'a relative import that leads nowhere',

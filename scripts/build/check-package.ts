@@ -1,4 +1,4 @@
-/** Looks through the files of a packed package for what would break on a user's machine. */
+/** Checks the files of a packed package for anything that would break on a user's machine. */
 import { posix } from 'node:path'
 import { findImports } from '../source/imports.ts'
 
@@ -11,10 +11,10 @@ export type Manifest = {
   readonly peerDependencies?: Readonly<Record<string, string>>
 }
 
-/** For our own work on the source tree; it points at files that are not packed. */
+/** For work on the source tree; it points at files that are not packed. */
 const developmentCondition = 'concord-source'
 
-/** `files` holds every packed path, with the text of those that import. */
+/** `files` contains every packed path, with the text of files that import. */
 export function checkPackage(files: ReadonlyMap<string, string>, manifest: Manifest): string[] {
   return [
     ...promisedFiles(manifest)
@@ -32,11 +32,11 @@ export function checkPackage(files: ReadonlyMap<string, string>, manifest: Manif
 function promisedFiles({ exports, bin = {} }: Manifest): { by: string; file: string }[] {
   const plain = (path: string) => posix.normalize(path)
   return [
-    ...Object.entries(exports).flatMap(([door, target]) => {
+    ...Object.entries(exports).flatMap(([entry, target]) => {
       const targets = typeof target === 'string' ? { default: target } : target
       return Object.entries(targets)
         .filter(([condition]) => condition !== developmentCondition)
-        .map(([condition, path]) => ({ by: `exports["${door}"].${condition}`, file: plain(path) }))
+        .map(([condition, path]) => ({ by: `exports["${entry}"].${condition}`, file: plain(path) }))
     }),
     ...Object.entries(bin).map(([name, path]) => ({ by: `bin.${name}`, file: plain(path) })),
   ]
@@ -46,7 +46,7 @@ function checkImports(path: string, text: string, files: ReadonlyMap<string, str
   const declared = { ...manifest.dependencies, ...manifest.optionalDependencies, ...manifest.peerDependencies }
   return findImports(text).flatMap(({ specifier }) => {
     if (/^\(|^node:/.test(specifier)) return []
-    if (specifier.startsWith('#')) return [`${path} imports ${specifier}, a door that exists in development only`]
+    if (specifier.startsWith('#')) return [`${path} imports ${specifier}, a name that exists in development only`]
     if (specifier.startsWith('.')) {
       const target = posix.join(posix.dirname(path), specifier)
       const found = files.has(target) && (!path.endsWith('.d.ts') || files.has(target.replace(/\.js$/, '.d.ts')))

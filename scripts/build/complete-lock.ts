@@ -1,6 +1,6 @@
 /**
- * Adds to a lock file the optional packages of other platforms that npm left out. npm drops an optional package which it
- * cannot download at the moment, and then refuses its own lock file in `npm ci`: everything listed must be locked.
+ * Adds the optional packages of other platforms to a lock file. npm drops an optional package that it cannot download, and then
+ * `npm ci` refuses the lock file, because every listed package must be locked.
  */
 export type Locked = {
   version?: string
@@ -36,7 +36,7 @@ export function findUnlocked({ packages }: Lock): Unlocked[] {
   )
 }
 
-/** The platform stands in the name of such a package; without one we would rather not guess. */
+/** The name of such a package contains its platform; a package without one is skipped. */
 export function completeLock(lock: Lock): Lock {
   const added = findUnlocked(lock).map(({ name, version, dev }): [string, Locked] => {
     const os = systems.find((system) => name.includes(system) || (system === 'win32' && name.includes('windows')))

@@ -1,6 +1,6 @@
 /**
- * Prints the files of which a function runs for one command, from POST /commands to succeeded, and does not run while nothing happens:
- * a server of the checkout with its own example project is asked for a report twice, and the second time is measured.
+ * Prints the files with a function that runs for one command, from POST /commands to succeeded, and not while the server is
+ * idle. It submits a report twice to a server of the checkout with the example project and measures the second command.
  *
  *   node scripts/count/measure-walk.ts [--root ../before]
  */
@@ -14,13 +14,13 @@ import { fileURLToPath } from 'node:url'
 import { freePort } from '../../test/support/concord-process.ts'
 import { readFlags } from '../read-flags.ts'
 
-/** Longer than the command takes; both windows are equally long. */
+/** Longer than the command takes; both windows have the same length. */
 const WINDOW_MS = 5_000
 
 const { values } = readFlags({ options: { root: { type: 'string', default: '.' } } })
 const root = resolve(values.root)
 const folder = mkdtempSync(join(tmpdir(), 'concord-walk-'))
-// Under root the embedded server runs as another user, who must be able to pass through.
+// Under root the embedded server runs as another user, who needs access to the folder.
 chmodSync(folder, 0o711)
 const hook = fileURLToPath(new URL('./coverage-hook.ts', import.meta.url))
 const server = spawn(process.execPath, ['--import', hook, 'src/cli/main.ts', '--json', 'up'], {
@@ -45,7 +45,7 @@ try {
     server.kill('SIGUSR2')
     const file = join(folder, `ran-${count}.json`)
     while (!existsSync(file)) await sleep(50)
-    // The name is there before the text is.
+    // The file exists before it is written.
     await sleep(200)
     return JSON.parse(readFileSync(file, 'utf8')) as Record<string, string[]>
   }

@@ -14,7 +14,7 @@ const aTally = (outcome: 'passed' | 'failed') =>
   tally(rows, [{ file: 'x.test.ts', titles: ['[API-01] the edge'], outcome, durationMs: 1 }], [])
 
 describe('requirements report', () => {
-  test('columns are aligned and the total stands last', () => {
+  test('columns are aligned and the total is last', () => {
     const lines = renderTally(aTally('passed'), plain).split('\n')
     const [head = '', , missions = '', api = '', , total = ''] = lines
     assert.equal(lines.length, 6)

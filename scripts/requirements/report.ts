@@ -1,4 +1,4 @@
-/** Draws the tally as a table that a person enjoys reading; colours come in as functions, so plain text is a choice. */
+/** Renders the tally as a table; colours are functions, so that plain text is possible. */
 import type { RoomTally, Tally } from './tally.ts'
 
 type Paint = (text: string) => string

@@ -1,4 +1,4 @@
-/** The record of the last test run: one JSON line per test, written by the proof reporter, kept in `.test-results/`. */
+/** The record of the last test run in `.test-results/`: one JSON line per test, written by the proof reporter. */
 export const resultsFile = '.test-results/tests.jsonl'
 
 const outcomes = ['passed', 'failed', 'skipped', 'todo'] as const
@@ -16,7 +16,7 @@ export function formatResult(result: TestResult): string {
   return `${JSON.stringify(result)}\n`
 }
 
-/** A half-written last line (a run that was killed) is dropped; it proves nothing. */
+/** Drops an incomplete last line, which a killed run leaves. */
 export function parseResults(text: string): TestResult[] {
   return text.split('\n').flatMap((line): TestResult[] => {
     if (line.trim() === '') return []
@@ -35,7 +35,7 @@ function isResult(value: unknown): value is TestResult {
   return typeof file === 'string' && Array.isArray(titles) && outcomes.some((each) => each === outcome)
 }
 
-/** A run over some files replaces what was known about these files and keeps the rest. */
+/** A run over some files replaces their results and keeps the others. */
 export function mergeResults(before: readonly TestResult[], after: readonly TestResult[]): TestResult[] {
   const ran = new Set(after.map((result) => result.file))
   return [...before.filter((result) => !ran.has(result.file)), ...after]

@@ -1,13 +1,13 @@
-/** Reads requirement rows out of the Markdown tables of docs/requirements. */
+/** Reads the requirement rows from the Markdown tables of docs/requirements. */
 const priorities = ['core', 'important', 'later'] as const
 type Priority = (typeof priorities)[number]
-/** Said by the source; implied by it; or proposed where the source was silent or had lost its list. Left out: said by the source. */
+/** Stated by the source, implied by it, or proposed where the source was silent. The default is stated. */
 const origins = ['source', 'derived', 'proposed'] as const
 type Origin = (typeof origins)[number]
 
 export type Row = {
   readonly id: string
-  /** The file the row stands in, without its ending: `missions`, `flow`. */
+  /** The file of the row without its extension: `missions`, `flow`. */
   readonly room: string
   readonly text: string
   readonly verifiedBy: string
@@ -19,7 +19,7 @@ export type Row = {
 const rowStart = /^\|\s*([A-Z]{2,4}-\d{2,3})\s*\|/
 const unescapedBar = /(?<!\\)\|/
 
-/** A line that begins like a row but has the wrong number of cells is a mistake in the ledger, not a row to skip. */
+/** A line that starts like a row but has the wrong number of cells is a mistake. */
 export function parseRows(room: string, markdown: string): Row[] {
   return markdown.split('\n').flatMap((text, index): Row[] => {
     if (!rowStart.test(text)) return []
@@ -39,7 +39,7 @@ export function parseRows(room: string, markdown: string): Row[] {
   })
 }
 
-/** Ids that stand in more than one place, each with its places. */
+/** Ids with more than one row, and the places of their rows. */
 export function findDuplicates(rows: readonly Row[]): { id: string; places: string[] }[] {
   const places = Map.groupBy(rows, (row) => row.id)
   return [...places]
@@ -47,7 +47,7 @@ export function findDuplicates(rows: readonly Row[]): { id: string; places: stri
     .map(([id, found]) => ({ id, places: found.map((row) => `${row.room}.md:${row.line}`) }))
 }
 
-/** The order in which the README of the ledger lists its files, so that the report reads like the table of contents. */
+/** The order of the files in the README of the requirements, which the report follows. */
 export function roomOrder(readme: string): string[] {
   return [...new Set([...readme.matchAll(/\]\(([a-z-]+)\.md\)/g)].flatMap((match) => match[1] ?? []))]
 }

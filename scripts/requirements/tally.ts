@@ -4,8 +4,8 @@ import type { Row } from './rows.ts'
 import { type Citation, idsInPath } from './titles.ts'
 
 /**
- * proven: a citing test passed and none failed. failing: a citing test failed. not run: cited in the source, but no
- * result says how it went. open: nobody cites it.
+ * proven: a citing test passed and none failed. failing: a citing test failed. not run: cited in the source, but without a
+ * result. open: not cited.
  */
 type Standing = 'proven' | 'failing' | 'not run' | 'open'
 
@@ -65,7 +65,7 @@ function gather(results: readonly TestResult[], citations: readonly Citation[]):
   return evidence
 }
 
-/** A suite fails by itself when one of its hooks fails; what it holds proves nothing then. */
+/** A suite fails by itself when a hook fails; its tests prove nothing then. */
 function isAbove(above: readonly string[], titles: readonly string[]): boolean {
   return above.length < titles.length && above.every((title, index) => title === titles[index])
 }

@@ -75,7 +75,7 @@ describe('plan of a test run', () => {
     assert.deepEqual(plan().env, {})
   })
 
-  test('a limit given by hand replaces ours', () => {
+  test('an explicit limit replaces ours', () => {
     assert.ok(!plan('--test-concurrency=1').args.includes('--test-concurrency=2'))
   })
 })
@@ -100,7 +100,7 @@ describe('a real run', () => {
   }
   const runFiles = (more: Record<string, string>, ...words: string[]) => {
     writeFileSync(join(home, 'package.json'), '{"type":"module"}')
-    // The inner runner must not believe that it is a child of the outer one.
+    // The inner runner must not see that it is a child of the outer one.
     const {
       NODE_TEST_CONTEXT: _,
       CI: _ci,
@@ -178,7 +178,7 @@ describe('a real run', () => {
       ],
     )
     assert.equal(standing(both), 'failing')
-    // A run over the good adapter alone says nothing about the bad one.
+    // A run over the good adapter alone does not record the bad one.
     const alone = runFiles({}, 'good.test.ts')
     assert.equal(alone.status, 0)
     assert.equal(standing(alone), 'failing')
@@ -216,7 +216,7 @@ describe('a real run', () => {
   })
 
   test('a file that stays open after its tests ends the run with exit code 1, and what had ended is kept', () => {
-    // A busy machine may need longer than a short limit to come to the test at all.
+    // A busy machine may need longer than a short limit to reach the test.
     const isKept = [1_500, 10_000, 60_000].some((limitMs) => {
       const { status, results } = run(`test('good', () => {})\nsetInterval(() => {}, 1000)`, `--quiet-limit=${limitMs}`)
       assert.equal(status, 1)
@@ -252,7 +252,7 @@ describe('a real run', () => {
     const harder = drawn({ CI: 'true' }, '--property-runs=4').values
     assert.equal(harder.length, 120)
     assert.equal(drawn({}, '--property-runs=2').values.length, 60)
-    // The quick tier caps what a property asks for, the chaos tier does not.
+    // The quick tier limits the runs of a property, the chaos tier does not.
     const long = body.replace('numRuns: 30', 'numRuns: 250')
     for (const [flags, count] of [
       [[], 100],

@@ -1,15 +1,15 @@
-/** Decides how node's test runner is called: which files, which reporters, which limits. */
+/** Plans the call of node's test runner: its files, reporters and limits. */
 import { globSync, readFileSync } from 'node:fs'
 
 const reporter = new URL('../../test/support/proof-reporter.ts', import.meta.url).href
-/** Seed and number of runs of the properties, and the count of assertions; every process that runs a test file loads them first. */
+/** Loaded first by every test process: the seed and number of runs of properties, and the count of assertions. */
 const preloads = ['properties', 'assertions'].map(
   (name) => new URL(`../../test/support/${name}.ts`, import.meta.url).href,
 )
 
 /**
- * quick: `npm test`, everything that is no chaos, each property with few runs. chaos: `npm run test:chaos`, kills, power cuts and
- * failing system calls, and every file with properties or repetitions once more, with all the runs that it asks for.
+ * quick: `npm test`, everything except chaos, with few runs per property. chaos: `npm run test:chaos`, kills, power cuts and
+ * failing system calls, and again every file with properties or repetitions, with all their runs.
  */
 const tiers = ['quick', 'chaos'] as const
 export type Tier = (typeof tiers)[number]
@@ -21,7 +21,7 @@ export function isChaos(file: string): boolean {
   return file.endsWith('.chaos.test.ts')
 }
 
-/** The files of a tier, in the checkout that is the current folder. */
+/** The files of a tier in the current folder. */
 export function listFiles(tier: Tier): string[] {
   return globSync(testPattern)
     .filter(
@@ -30,28 +30,28 @@ export function listFiles(tier: Tier): string[] {
     .toSorted()
 }
 
-/** Two cores; a test file that waits for Postgres leaves one of them to the server. */
+/** For two cores: a test file that waits for Postgres leaves one to the server. */
 const concurrency = 2
-/** A test that hangs fails here. One that honestly needs longer says so itself (`timeout`), with its reason. */
+/** A hanging test fails here. A test that needs longer sets its own `timeout` with the reason. */
 const timeoutMs: Readonly<Record<Tier, number>> = { quick: 60_000, chaos: 300_000 }
-/** node ends a test that takes too long, but not a file that stays open after it; this much silence ends the run. */
+/** node ends a slow test but not a file that stays open after it; this much silence ends the run. */
 const quietMs: Readonly<Record<Tier, number>> = { quick: 120_000, chaos: 360_000 }
 
 export type TestRun = {
   readonly args: string[]
   readonly tier: Tier
-  /** What the record of the run may claim afterwards. */
+  /** What the run records. */
   readonly records: 'everything' | 'some files' | 'nothing'
-  /** How long no test may end before the run is given up. `--quiet-limit=<ms>` sets another. */
+  /** The longest time without the end of a test; then the run stops. `--quiet-limit=<ms>` changes it. */
   readonly quietMs: number
-  /** What the processes of the test files must find in their environment. */
+  /** Environment variables for the processes of the test files. */
   readonly env: Readonly<Record<string, string>>
 }
 
 export type TestRunSettings = {
   readonly reporterDestination: string
   readonly globalSetup?: string
-  /** Which files a tier has; read from the current folder unless told otherwise. */
+  /** The files of a tier; by default those of the current folder. */
   readonly list?: (tier: Tier) => string[]
 }
 
@@ -82,7 +82,7 @@ export function planTestRun(extra: readonly string[], settings: TestRunSettings)
       }
     }
   }
-  // Whoever names such a file wants it as it runs in its tier.
+  // A chaos file that is named explicitly runs as in its tier.
   if (files.some((file) => file.includes('chaos'))) tier = 'chaos'
   const has = (name: string) => flags.some((flag) => flag === name || flag.startsWith(`${name}=`))
   return {

@@ -15,8 +15,8 @@ export function idsInPath(titles: readonly string[]): string[] {
 export type Citation = { readonly id: string; readonly file: string; readonly line: number }
 
 /**
- * Citations as they stand in a source text: a call whose first argument is a string that begins with ids. Titles that
- * are put together at run time are not seen here; they are seen when the test has run.
+ * Finds the citations in a source text: calls whose first argument is a string that starts with ids. Titles that are composed at
+ * run time appear only in results.
  */
 export function citationsInSource(file: string, source: string): Citation[] {
   return [...source.matchAll(/\w\(\s*['"`](\s*(?:\[[A-Z]{2,4}-\d{2,4}\]\s*)+)/g)].flatMap((match) => {

@@ -52,14 +52,14 @@ describe('graph of files', () => {
   const planted = (files: Record<string, string>) =>
     readGraph(
       new Map(
-        Object.entries({ 'package.json': '{"imports":{"#door":"./src/b/index.ts","#b/*":"./src/b/*.ts"}}', ...files }),
+        Object.entries({ 'package.json': '{"imports":{"#b":"./src/b/index.ts","#b/*":"./src/b/*.ts"}}', ...files }),
       ),
       (path) => path.endsWith('.ts'),
     )
 
-  test('a circle that only types close is found, and told from one of values', () => {
+  test('a cycle through types is found and distinguished from one of values', () => {
     const graph = planted({
-      'src/a.ts': `import { b } from '#door'\nexport type A = 1`,
+      'src/a.ts': `import { b } from '#b'\nexport type A = 1`,
       'src/b/index.ts': `export { b } from './b.ts'`,
       'src/b/b.ts': `import type { A } from '../a.ts'\nexport const b = 1`,
       'src/c.ts': `import './a.ts'`,
@@ -87,7 +87,7 @@ describe('graph of files', () => {
       'src/b/one.ts': 'export const used = 1\nexport const unused = 2\nexport const byAll = 3',
       'src/b/index.ts': `export { used as known, unused } from './one.ts'`,
       'src/b/all.ts': `export * from './one.ts'`,
-      'src/a.ts': `import { known } from '#door'\nimport { byAll } from '#b/all'`,
+      'src/a.ts': `import { known } from '#b'\nimport { byAll } from '#b/all'`,
     })
     const used = findUsed(graph, () => true)
     assert.deepEqual(

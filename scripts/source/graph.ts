@@ -1,4 +1,4 @@
-/** The files of a source tree with the names that go between them: who uses what, and which files form a circle. */
+/** The files of a source tree and the names between them: which file uses what, and which files form a cycle. */
 import { posix } from 'node:path'
 import { type Names, readNames } from './names.ts'
 
@@ -7,30 +7,30 @@ type Texts = ReadonlyMap<string, string>
 
 export type Graph = {
   readonly files: ReadonlyMap<string, Names>
-  /** The file that a specifier leads to, or undefined for a package. */
+  /** The file of a specifier, or undefined for a package. */
   resolve(from: string, specifier: string): string | undefined
 }
 
-/** Only files that `isIn` picks are nodes. Doors (`#store`) are resolved by the `imports` of the tree's own package.json. */
+/** Only files that `isIn` accepts are nodes. Names such as `#store` are resolved by the `imports` of the tree's package.json. */
 export function readGraph(texts: Texts, isIn: (path: string) => boolean): Graph {
   const files = new Map([...texts].filter(([path]) => isIn(path)).map(([path, text]) => [path, readNames(text)]))
-  const doors = doorsOf(texts.get('package.json') ?? '{}')
-  return { files, resolve: (from, specifier) => resolveIn(files, doors, from, specifier) }
+  const importMap = importMapOf(texts.get('package.json') ?? '{}')
+  return { files, resolve: (from, specifier) => resolveIn(files, importMap, from, specifier) }
 }
 
-function doorsOf(manifest: string): [pattern: string, target: string][] {
+function importMapOf(manifest: string): [pattern: string, target: string][] {
   const { imports = {} } = JSON.parse(manifest) as { imports?: Record<string, string> }
   return Object.entries(imports)
 }
 
 function resolveIn(
   files: ReadonlyMap<string, Names>,
-  doors: [string, string][],
+  importMap: [string, string][],
   from: string,
   specifier: string,
 ): string | undefined {
   if (specifier.startsWith('.')) return known(posix.join(posix.dirname(from), specifier))
-  for (const [pattern, target] of doors) {
+  for (const [pattern, target] of importMap) {
     const [head = '', tail] = pattern.split('*')
     if (tail === undefined ? specifier === pattern : specifier.startsWith(head) && specifier.endsWith(tail)) {
       const middle = specifier.slice(head.length, specifier.length - (tail?.length ?? 0))
@@ -45,7 +45,7 @@ function resolveIn(
   }
 }
 
-/** Every edge between two files; those that only types cross vanish before the program runs. */
+/** Every edge between two files; type-only edges vanish before the program runs. */
 export function edgesOf(graph: Graph, which: 'values' | 'all'): Map<string, Set<string>> {
   return new Map(
     [...graph.files].map(([path, { takes, passesOn }]) => {
@@ -86,7 +86,7 @@ export function findCircles(edges: ReadonlyMap<string, ReadonlySet<string>>): st
   return circles.toSorted((a, b) => b.length - a.length)
 }
 
-/** Names with the files that define them, where several do. */
+/** Names with more than one definition, and the files that define them. */
 export function findDoubles(graph: Graph): [name: string, files: string[]][] {
   const places = new Map<string, Set<string>>()
   for (const [path, { defines }] of graph.files)
@@ -94,7 +94,7 @@ export function findDoubles(graph: Graph): [name: string, files: string[]][] {
   return [...places].filter(([, files]) => files.size > 1).map(([name, files]) => [name, [...files].toSorted()])
 }
 
-/** `file#name` of every definition that another file uses, however many barrels pass it on. */
+/** `file#name` of every definition that another file uses, through any number of barrels. */
 export function findUsed(graph: Graph, users: (path: string) => boolean): Set<string> {
   const used = new Set<string>()
   const use = (path: string, name: string): void => {

@@ -23,7 +23,7 @@ describe('import scanner', () => {
     ['[DET-11] a re-export of all types', `export type * from 'x'`, 'type x'],
     ['[DET-11] a dynamic import', `const a = await import('x')`, 'dynamic x'],
     ['a dynamic import of a whole template', 'await import(`x`)', 'dynamic x'],
-    ['[DET-11] a dynamic import that nobody can read', `await import(name)`, `dynamic ${computed}`],
+    ['[DET-11] a dynamic import with a computed name', `await import(name)`, `dynamic ${computed}`],
     ['a dynamic import inside a template', 'const a = `${await import("x")}`', 'dynamic x'],
     ['a type query', `type A = import('x').A`, 'dynamic x'],
     ['[DET-11] a require', `const a = require('x')`, 'require x'],

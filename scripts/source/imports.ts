@@ -1,15 +1,18 @@
-/** Finds every way in which a TypeScript file names another module: import, import type, re-export, import(), require(), declare module. */
+/**
+ * Finds every reference of a TypeScript file to another module: import, import type, re-export, import(), require(), declare
+ * module.
+ */
 import { type Token, tokenize } from './tokens.ts'
 
 export type Import = {
   readonly specifier: string
   readonly kind: 'import' | 'type' | 'export' | 'dynamic' | 'require'
-  /** Where the specifier stands between its quotes. */
+  /** The position of the specifier between its quotes. */
   readonly start: number
   readonly end: number
 }
 
-/** Said of `import(name)`, whose target nobody can read. */
+/** Marks `import(name)`, whose target is unknown. */
 export const computed = '(computed)'
 
 export function findImports(source: string): Import[] {

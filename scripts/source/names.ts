@@ -1,14 +1,14 @@
-/** Reads which names a TypeScript file defines for others, passes on, and takes from others. */
+/** Reads the names that a TypeScript file exports, re-exports and imports. */
 import { type Token, tokenize } from './tokens.ts'
 
 type Definition = { readonly name: string; readonly isType: boolean; readonly start: number }
-/** A name that a file takes from another one, or passes on. `*` means every name. */
+/** A name that a file imports or re-exports. `*` means every name. */
 type Taken = {
   readonly specifier: string
-  /** As the other file calls it. */
+  /** The name in the other file. */
   readonly name: string
   readonly isType: boolean
-  /** Only of a name that is passed on: as this file calls it. */
+  /** The name in this file, for a re-export. */
   readonly as?: string
 }
 export type Names = {

@@ -1,10 +1,10 @@
 /**
- * Splits TypeScript into words, strings and marks, far enough to find imports and calls. Comments vanish, strings stay
- * whole, templates are entered at `${`, and a slash is told apart as a regular expression or a division.
+ * Splits TypeScript into words, strings and punctuation, well enough to find imports and calls. It drops comments, keeps strings
+ * whole, enters templates at `${`, and tells a regular expression from a division.
  */
 export type Token = {
   readonly kind: 'word' | 'number' | 'string' | 'template' | 'regex' | 'mark'
-  /** Of a string: what stands between the quotes, as written. */
+  /** The text of a string between its quotes, as written. */
   readonly text: string
   readonly start: number
   readonly end: number
@@ -20,7 +20,7 @@ const digit = /[0-9]/
 
 export function tokenize(source: string): Token[] {
   const tokens: Token[] = []
-  /** One entry per open template: how many braces are open inside its current `${`. */
+  /** One entry per open template: the number of open braces in its current `${`. */
   const templates: number[] = []
   let at = source.startsWith('#!') ? endOfLine(source, 0) : 0
 

@@ -45,7 +45,7 @@ describe('POST /agent-actions', () => {
     })
   })
 
-  test('[API-04] each decision of the path is the decision of the answer', async () => {
+  test('[API-04] the answer contains the decision of the governed path', async () => {
     const allowed = await agent.propose({ subject: 's', destination: 'internal' })
     assert.deepEqual([allowed.body['decision'], allowed.body['approval_id']], ['allow', null])
     const denied = await agent.propose({ subject: 's' }, { tool_name: 'Forbidden Note' })
@@ -77,7 +77,7 @@ describe('POST /agent-actions', () => {
     assert.equal(taken.body['code'], 'key_reserved')
   })
 
-  test('what cannot be proposed is refused with its code and leaves an audit event and no command', async () => {
+  test('an invalid proposal is refused with its code, and records an audit event and no command', async () => {
     const commands = await agent.count('commands')
     const refused: [object, string][] = [
       [{ tool_name: 'Work' }, '403 commands.tool.forbidden'],
@@ -108,7 +108,7 @@ describe('POST /agent-actions', () => {
     assert.equal(await agent.count('commands'), commands)
   })
 
-  test('[API-04] a body that makes no sense gets the field and what to do', async () => {
+  test('[API-04] an invalid body is refused with the field and a hint', async () => {
     const bad: [object, string][] = [
       [{ reason: undefined }, 'api.field.missing reason'],
       [{ reason: '  ' }, 'api.field.value reason'],

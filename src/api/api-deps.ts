@@ -6,19 +6,12 @@ import type { CommandDeps, WebhookSource } from '#domains/commands'
 import type { Connectors } from '#domains/connectors'
 import type { Principal } from '#domains/identity'
 import type { MemoryDeps } from '#domains/memory'
+import type { AskedDirect, Scheduler, SelfCheck, Wait } from '#domains/scheduler'
 import type { CommandScheduleDeps } from '#domains/command-schedules'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Db, Notices } from '#store'
-import type { ApiEnv } from './guards.ts'
-import type { SchedulerApi } from './scheduler-api.ts'
-
-/** The part of a pino logger that the API uses. */
-export type ApiLog = {
-  info(facts: object, message: string): void
-  warn(facts: object, message: string): void
-  error(facts: object, message: string): void
-}
+import type { Answered, ApiEnv, ApiLog } from './guards.ts'
 
 export type ApiLimits = {
   readonly bodyBytesMax: number
@@ -51,15 +44,6 @@ export function limitsOf(given: Partial<ApiLimits> = {}): ApiLimits {
   return { ...limits, rateBurst: given.rateBurst ?? Math.min(defaultLimits.rateBurst, limits.ratePerMinute) }
 }
 
-/** The outcome of one request, for metrics. */
-export type Answered = {
-  readonly method: string
-  /** The pattern, such as `/commands/:command_id`. */
-  readonly route: string
-  readonly status: number
-  readonly durationMs: number
-}
-
 export type SchemaVersions = { readonly expected: string | number; readonly actual: string | number | null }
 export type RuntimeStatus = {
   readonly name: string
@@ -78,6 +62,20 @@ type GovernedWork = {
   readonly connectors?: Connectors
   readonly webhooks: readonly WebhookSource[]
   readonly memory?: MemoryDeps
+}
+
+/** The scheduler of this machine. */
+export type SchedulerApi = {
+  readonly scheduler: Scheduler
+  /** The organisation that owns the scheduler; a scheduler file belongs to a machine, not to a workspace. */
+  readonly orgId: string
+  readonly wait: Wait
+  /** Why the loop has stopped; undefined while it runs. */
+  readonly stopped: () => string | undefined
+  /** Reads every row, so it runs outside the main thread. */
+  readonly check: () => Promise<Decision<SelfCheck>>
+  /** Renews the reservation of a direct execution and follows the job to its end, after the answer. */
+  readonly follow: (asked: AskedDirect, startByMs: number) => void
 }
 
 export type ApiDeps = {

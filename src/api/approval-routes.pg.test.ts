@@ -114,14 +114,14 @@ describe('the routes of the approvals room', () => {
     assert.deepEqual([await inboxOf(admin), await inboxOf(finance)], [[], [true]])
   })
 
-  test('[SUP-12] the packet names its requester as every other field does, with the prefix of a person', async () => {
+  test('[SUP-12] the packet shows its requester with a prefixed id', async () => {
     const { id } = await ask()
     const view = await read<ApprovalDetailView>(`/approvals/${id}`, finance)
     assert.equal(view.packet['requester'], encodeId('user', api.ours.people.writer.principal.userId))
     assert.equal(view.packet['requester'], view.requested_by)
   })
 
-  test('[APR-20] [API-03] the inbox lists what waits for me, the approval shows its packet and deadline, and a decision with a reason closes it', async () => {
+  test('[APR-20] [API-03] the inbox lists the approvals of the caller, an approval shows its packet and deadline, and a decision with a reason closes it', async () => {
     const approval = await ask()
     const inbox = await read<Page<ApprovalView>>('/approvals?mine=true', finance)
     assert.ok(inbox.items.some(({ approval_id }) => approval_id === approval.id))
@@ -284,7 +284,7 @@ describe('the routes of the approvals room', () => {
     assert.deepEqual(fresh.arguments, { order_id: 17, amount: '10.00' })
   })
 
-  test('pages meet, and a cursor opens its own list only', async () => {
+  test('pages are contiguous, and a cursor opens only its own list', async () => {
     for (let index = 0; index < 5; index++) await ask({ approvalType: 'override' })
     const all = await read<Page<ApprovalView>>('/approvals?approval_type=override&limit=500', finance)
     assert.equal(all.items.length, 5)

@@ -66,7 +66,7 @@ describe('the routes of the artifacts room', () => {
   const post = (path: string, role: 'reader' | 'writer' | 'admin', body: unknown = {}) =>
     call(app, path, { key: api.ours.people[role].key, method: 'POST', body })
 
-  test('one artifact and pages of them, in the words of the wire', async () => {
+  test('gets one artifact and pages of artifacts', async () => {
     const { wire, checksum, artifact_id } = await anArtifact()
     const one = (await (await get(`/artifacts/${wire}`)).json()) as ArtifactView
     assert.deepEqual(
@@ -128,7 +128,7 @@ describe('the routes of the artifacts room', () => {
     assert.deepEqual([beyond.status, beyond.headers.get('content-range')], [416, `bytes */${text.length}`])
   })
 
-  test('asking for the headers alone leaves no file open', { skip: process.platform !== 'linux' }, async () => {
+  test('a HEAD request leaves no file open', { skip: process.platform !== 'linux' }, async () => {
     const { wire, checksum } = await anArtifact()
     const head = await call(app, `/artifacts/${wire}/content`, {
       key: api.ours.people.reader.key,
@@ -156,7 +156,7 @@ describe('the routes of the artifacts room', () => {
     assert.equal(await outcomeOf(await get(`/artifacts/${wire}/content`)), '500 artifacts.content.missing')
   })
 
-  test('a foreign, a private and an absent one answer alike, on every route', async () => {
+  test('foreign, private and absent artifacts get the same answer on every route', async () => {
     const { wire: mine } = await anArtifact()
     const { wire: diary } = await anArtifact({ type: 'diary' })
     const absent = encodeId('artifact', randomUUID())
@@ -176,7 +176,7 @@ describe('the routes of the artifacts room', () => {
     assert.equal(await outcomeOf(await get('/artifacts/cmd_0197f3b2c4d57a8e9b0c1d2e3f405170')), '400 id_format')
   })
 
-  test('[ART-06] publishing is a command: recorded, decided, and outside it waits for a person', async () => {
+  test('[ART-06] publishing is a command; an external destination waits for an approval', async () => {
     const { wire, artifact_id } = await anArtifact()
     const asked = await post(`/artifacts/${wire}/publish`, 'writer', { destination: 'finance@example.com' })
     assert.equal(asked.status, 202)

@@ -12,7 +12,7 @@ describe('bad credentials', () => {
   })
   after(() => api.close())
 
-  test('after so many from one address none is looked up any more; time gives guesses back', async () => {
+  test('an address that reached the limit causes no lookup; the limit recovers over time', async () => {
     let asked = 0
     const app = api.with({
       limits: { badBearersPerMinute: 5 },
@@ -40,7 +40,7 @@ describe('bad credentials', () => {
     assert.equal((await call(app, '/me', { key: fresh })).status, 200)
   })
 
-  test('an open route and a request without a credential use up nothing', async () => {
+  test('open routes and requests without a credential do not count', async () => {
     const app = api.with({ limits: { badBearersPerMinute: 1 } })
     for (let at = 0; at < 3; at++) {
       assert.equal((await call(app, '/health')).status, 200)

@@ -47,14 +47,14 @@ test('a body announced as too large is not read at all', async () => {
   assert.ok(given.chunks <= 1, `${given.chunks} chunks were taken`)
 })
 
-test('a body that never ends is stopped at the limit and given up', async () => {
+test('a body that never ends is stopped at the limit', async () => {
   const { body, given } = anEndlessBody()
   assert.equal(await code(aRequest(body)), 'body_too_large')
   assert.ok(given.chunks <= 20, `${given.chunks} chunks were taken`)
   await until(() => given.cancelled, 'its end')
 })
 
-test('a body that stops arriving is given up in time', async () => {
+test('a body that stops arriving is refused in time', async () => {
   const silent = new ReadableStream<Uint8Array>({ start: (controller) => controller.enqueue(new Uint8Array(5)) })
   const request = aRequest(silent, { 'content-length': '10' })
   assert.equal(await code(request, { ...limits, bodyTimeoutMs: 200 }), 'request_timeout')
@@ -87,7 +87,7 @@ test('a gigabyte of zeros in less than a megabyte is stopped after decompression
   assert.match(read.ok ? '' : read.reason, /after decompression/)
 })
 
-test('other packings, and packings in layers, are not unpacked', async () => {
+test('other encodings, and nested encodings, are refused', async () => {
   for (const packing of ['br', 'deflate', 'zstd', 'gzip, gzip', 'br, gzip, br', 'gzip;q=1', 'identity, gzip', 'x']) {
     assert.equal(await code(aRequest('{}', { 'content-encoding': packing })), 'encoding_unsupported', packing)
   }

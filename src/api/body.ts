@@ -69,7 +69,7 @@ export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
 
 const unpack = promisify(gunzip)
 
-export type BodyLimits = { readonly bodyBytesMax: number; readonly bodyTimeoutMs: number }
+type BodyLimits = { readonly bodyBytesMax: number; readonly bodyTimeoutMs: number }
 
 function tooLarge(limit: number, when = ''): Refusal {
   return refuse('body_too_large', `The body is larger than ${limit} bytes${when}.`, { facts: { limit_bytes: limit } })

@@ -24,7 +24,7 @@ test('a burst is free, then one request a second', () => {
   assert.equal(take(3_600_000).allowed, false)
 })
 
-test('a clock that moves back gives nothing away', () => {
+test('a clock that moves back adds no tokens', () => {
   const empty = { parts: 0, atMs: 1_000_000 }
   assert.equal(takeToken(empty, rate, 0).allowed, false)
 })

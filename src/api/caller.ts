@@ -62,10 +62,10 @@ function workspaceSources(c: ApiContext, fallback: string | undefined) {
   }
 }
 
-export type Rate = { readonly ratePerMinute: number; readonly rateBurst: number }
+type Rate = { readonly ratePerMinute: number; readonly rateBurst: number }
 /** Counts parts of a token, `ratePerMinute` per millisecond, in whole numbers: a reported waiting time is never too short. */
 export type Bucket = { readonly parts: number; readonly atMs: number }
-export type Taken = {
+type Taken = {
   readonly allowed: boolean
   readonly bucket: Bucket
   readonly retryAfterS: number

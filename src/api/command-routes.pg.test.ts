@@ -47,7 +47,7 @@ describe('commands over HTTP', () => {
     }
   const uuidOf = (id: string) => id.slice(4).replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, '$1-$2-$3-$4-$5')
 
-  test('a preview says what policy, people and effects would make of a request, and records nothing', async () => {
+  test('a preview shows the policy decision, approvers and effects of a request, and records nothing', async () => {
     const rows = async () =>
       api.world.db.query('select (select count(*) from concord.commands), (select count(*) from concord.domain_events)')
     const before = await rows()
@@ -178,7 +178,7 @@ describe('commands over HTTP', () => {
     assert.equal(await outcomeOf(await post(`/commands/${command_id}/retry`, {})), '409 commands.command.not_failed')
   })
 
-  test('[DEP-02] [DEP-03] [DEP-09] a command waits for one that is added to it; a circle, a stranger and one that has begun are refused', async () => {
+  test('[DEP-02] [DEP-03] [DEP-09] a command waits for an added dependency; a cycle, a foreign command and a started command are refused', async () => {
     const [child, parent] = [
       await submit({ task_name: 'Work', payload: { subject: 'child' } }),
       await submit({ task_name: 'Work', payload: { subject: 'parent', steps: ['connector.hotel.book_a'] } }),
@@ -259,7 +259,7 @@ describe('commands over HTTP', () => {
     )
   })
 
-  test('[SEC-08] ids of another workspace do not exist, in the same words as ids of nothing', async () => {
+  test('[SEC-08] a foreign id gets the same answer as an absent one', async () => {
     const { command_id } = await submit({ task_name: 'Work', payload: { subject: 's' } })
     const theirs = api.theirs.people.admin.key
     const nothing = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405199'
@@ -312,7 +312,7 @@ describe('commands over HTTP', () => {
     assert.equal(await outcomeOf(await call(app, '/commands?cursor=abc', { key, headers })), '400 cursor_invalid')
   })
 
-  test('[PRM-13] the answer comes before the work: nothing outside has been called when it is given', async () => {
+  test('[PRM-13] the answer comes before the work: no other system has been called', async () => {
     const before = room.provider.calls.length
     const { status, command_id } = await submit({
       task_name: 'Work',

@@ -41,7 +41,7 @@ describe('/schedules', () => {
     )
   const nightly = { name: 'nightly', command_type: 'tick', cron: '30 2 * * *', time_zone: 'Europe/Berlin' }
 
-  test('a page shows so many due times altogether, however many are asked for of each schedule', async () => {
+  test('a page limits the due times of all its schedules together', async () => {
     const made: string[] = []
     for (let nr = 1; nr <= 10; nr++) {
       const created = await send('POST', '/schedules', { ...nightly, name: `crowd ${nr}`, payload: { note: 'x' } })
@@ -54,7 +54,7 @@ describe('/schedules', () => {
     for (const id of made) assert.equal((await send('DELETE', `/schedules/${id}`)).status, 204)
   })
 
-  test('made, listed with its next due times, shown, changed, switched and ended', async () => {
+  test('creates, lists, shows, changes, disables and deletes a schedule', async () => {
     const created = await send('POST', '/schedules', { ...nightly, payload: { note: 'x' } })
     assert.equal(created.status, 201)
     const made = (await created.json()) as Schedule
@@ -101,7 +101,7 @@ describe('/schedules', () => {
     )
   })
 
-  test('who may: readers look, writers make, the catalog is an administrator’s business', async () => {
+  test('readers read, writers create, and administrators change schedules of the catalog', async () => {
     assert.equal(
       await outcomeOf(await send('POST', '/schedules', nightly, keyOf('reader'))),
       '403 identity.role.insufficient',
@@ -123,7 +123,7 @@ describe('/schedules', () => {
       assert.equal((await send('PATCH', `/schedules/${shipped}`, { enabled }, keyOf('admin'))).status, 200)
   })
 
-  test('another org sees none of it and changes none of it', async () => {
+  test('another organisation sees and changes nothing', async () => {
     const { schedule_id } = (await (await send('POST', '/schedules', { ...nightly, name: 'ours' })).json()) as Schedule
     const theirs = keyOf('admin', api.theirs)
     const list = (await (await send('GET', '/schedules', undefined, theirs)).json()) as { items: Schedule[] }

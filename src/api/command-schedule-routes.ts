@@ -16,6 +16,7 @@ import {
   toCommandScheduleDetailView,
   toCommandScheduleView,
 } from '#domains/command-schedules'
+import { byPerson } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { cutPage, Known, resource, routes, shown } from './resource.ts'
 
@@ -84,10 +85,13 @@ export const commandScheduleRoutes = routes({
     },
     problems: [404, 409],
     handle: ({ deps, principal, workspaceId, traceId, body }) =>
-      shown(createCommandSchedule(deps.schedules, principal, { ...given(body), workspaceId, traceId }), (made) => {
-        const schedule = view(deps)(made.schedule)
-        return made.isNew ? schedule : new Known(schedule)
-      }),
+      shown(
+        createCommandSchedule(deps.schedules, byPerson(principal, traceId), { ...given(body), workspaceId }),
+        (made) => {
+          const schedule = view(deps)(made.schedule)
+          return made.isNew ? schedule : new Known(schedule)
+        },
+      ),
   }),
   getSchedule: get('/schedules/{schedule_id}', {
     summary: 'Get one schedule with its counts',
@@ -110,7 +114,11 @@ export const commandScheduleRoutes = routes({
     problems: [404, 409],
     handle: ({ deps, principal, workspaceId, traceId, params: { schedule_id: scheduleId }, body }) =>
       shown(
-        changeCommandSchedule(deps.schedules, principal, { workspaceId, scheduleId, traceId, change: given(body) }),
+        changeCommandSchedule(deps.schedules, byPerson(principal, traceId), {
+          workspaceId,
+          scheduleId,
+          change: given(body),
+        }),
         view(deps),
       ),
   }),
@@ -121,7 +129,10 @@ export const commandScheduleRoutes = routes({
     answers: { 204: ['The schedule is deleted.'] },
     problems: [400, 404, 409],
     handle: ({ deps, principal, workspaceId, traceId, params: { schedule_id: scheduleId } }) =>
-      shown(removeCommandSchedule(deps.schedules, principal, { workspaceId, scheduleId, traceId }), () => undefined),
+      shown(
+        removeCommandSchedule(deps.schedules, byPerson(principal, traceId), { workspaceId, scheduleId }),
+        () => undefined,
+      ),
   }),
 })
 

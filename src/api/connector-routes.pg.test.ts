@@ -75,7 +75,7 @@ describe('the routes of the connectors room', () => {
 
   const get = (path: string) => call(app, path, { key: api.ours.people.reader.key })
 
-  test('[CON-01] a connector is shown with its contracts, and without a word about where its secret is', async () => {
+  test('[CON-01] a connector shows its contracts and not the location of its secret', async () => {
     const listed = await get('/connectors')
     assert.equal(listed.status, 200)
     const { items } = (await listed.json()) as { items: Record<string, unknown>[] }
@@ -146,7 +146,7 @@ describe('the routes of the connectors room', () => {
     assert.equal((await call(app, '/connectors', {})).status, 401)
   })
 
-  test('only an administrator asks a provider about itself and approves what it says', async () => {
+  test('only an administrator checks and approves the definitions of a provider', async () => {
     const path = '/connectors/help-desk/definitions'
     const post = (key: string, to: string, body?: object) =>
       call(app, to, { method: 'POST', key, ...(body ? { body } : {}) })

@@ -77,7 +77,7 @@ describe('following the events of a workspace', () => {
     assert.deepEqual(again, whole.slice(-1))
   })
 
-  test('without a cursor the stream starts with what happens from now on, and types choose', async () => {
+  test('without a cursor the stream starts with new events, and types filter them', async () => {
     const response = await follow('?type=api_key_revoked')
     let isRead = false
     const reading = readFrames(response, 1).finally(() => {
@@ -96,7 +96,7 @@ describe('following the events of a workspace', () => {
     assert.ok(made.has((frame?.data['payload'] as { key_id: string } | undefined)?.key_id))
   })
 
-  test('a reader that is cut off before its first event knows where to go on', async () => {
+  test('a reader that disconnects before its first event can resume', async () => {
     const response = await follow('')
     const reader = (response.body as ReadableStream<Uint8Array>).getReader()
     const opening = new TextDecoder().decode((await reader.read()).value)
@@ -107,7 +107,7 @@ describe('following the events of a workspace', () => {
     assert.equal((frame?.data['payload'] as { key_id: string } | undefined)?.key_id, made.id)
   })
 
-  test('a HEAD opens no stream, however often it is asked', async () => {
+  test('a HEAD opens no stream', async () => {
     for (let at = 0; at < 25; at++) {
       const response = await call(api.app, '/events', { key: api.ours.people.reader.key, method: 'HEAD' })
       assert.equal(response.status, 200)
@@ -116,12 +116,12 @@ describe('following the events of a workspace', () => {
     assert.ok(frame)
   })
 
-  test('a whole stream ends with an end frame; one that was cut has none', async () => {
+  test('a complete stream ends with an end frame; an interrupted one has none', async () => {
     const whole = await (await follow('?after=0.0&until=now')).text()
     assert.match(whole, /event: end\ndata:\n\n$/)
   })
 
-  test('until=now ends the stream behind what happened so far', async () => {
+  test('until=now ends the stream after the existing events', async () => {
     const [count] = await api.world.db.query<{ n: number }>(
       'select count(*)::int as n from concord.domain_events where workspace_id = $1',
       [api.ours.workspace.id],
@@ -131,7 +131,7 @@ describe('following the events of a workspace', () => {
     assert.equal(await outcomeOf(await follow('?until=tomorrow')), '422 api.field.value')
   })
 
-  test('a reader whose key is revoked is shown out with the next beat', async () => {
+  test('a revoked key ends the stream with the next heartbeat', async () => {
     const person = accepted(
       await createApiKey(api.world, byPerson(api.ours.people.admin.principal, TRACE), {
         name: 'leaving',

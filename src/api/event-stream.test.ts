@@ -49,7 +49,7 @@ test('a frame has its cursor, its type and its data on one line each', () => {
   assert.deepEqual(JSON.parse(lines[2]?.slice('data: '.length) ?? ''), event.data)
 })
 
-test('events come in order behind an opening line', async () => {
+test('events come in order after an opening line', async () => {
   const { follow } = aSource(3)
   const frames = await readFrames(streamEvents(follow, quietOptions), 4)
   assert.match(frames[0] ?? '', /^retry: 2000/)
@@ -92,7 +92,7 @@ test('a quiet stream sends heartbeats, and closes when the caller is no longer a
   assert.equal(seen.ended, true)
 })
 
-test('a busy stream is asked too: traffic does not keep a revoked reader in', async () => {
+test('a busy stream checks the credential too', async () => {
   async function* flood(): AsyncGenerator<StreamedEvent> {
     for (let at = 1; ; at++) {
       await new Promise((resolve) => setTimeout(resolve, 1))

@@ -63,7 +63,7 @@ describe('the explanation', () => {
     assert.equal(await room.settle(id), 'waiting_for_approval')
     assert.match(
       (await storyOf(id)).summary,
-      /waiting for approval\. It cannot be decided now: Nobody who may decide here has the role owner\. To do: give somebody the role: concord people grant/,
+      /waiting for approval\. It cannot be decided now: Nobody who may decide here has the role owner\. To do: Grant the role: concord people grant/,
     )
     await anOrgRole(api.world, api.ours.orgId, 'owner', [api.ours.people.admin])
     assert.doesNotMatch((await storyOf(id)).summary, /cannot be decided/)
@@ -121,7 +121,7 @@ describe('the explanation', () => {
     )
   })
 
-  test('an approved command whose task left the catalog says so everywhere, and continues when the task is back', async () => {
+  test('an approved command whose task left the catalog reports it everywhere, and continues when the task is back', async () => {
     const id = await room.submit({ subject: 's', decide: 'require_approval', steps: [BOOK_A] })
     await room.settle(id)
     await approve(id)

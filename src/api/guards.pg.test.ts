@@ -25,7 +25,7 @@ describe('the guards before every route', () => {
     )
   }
 
-  test('[API-07] every route that does not say it is open answers 401 without a credential, before reading a body', async () => {
+  test('[API-07] every route that is not declared open answers 401 without a credential, before reading a body', async () => {
     let closed = 0
     for (const { method, path, operation } of await operations()) {
       if (operation.security?.length === 0) continue
@@ -54,7 +54,7 @@ describe('the guards before every route', () => {
     assert.ok(closed >= 7)
   })
 
-  test('2,000 bodies that reach for a prototype are refused on every route that takes one, and reach nothing', async () => {
+  test('2,000 bodies with prototype keys are refused on every route with a body', async () => {
     const keys = ['__proto__', 'constructor', 'prototype', '\\u005f_proto__', 'construc\\u0074or']
     const shapes = [
       (key: string) => `{"${key}":{"polluted":true}}`,
@@ -105,7 +105,7 @@ describe('the guards before every route', () => {
     }
   })
 
-  test('[SEC-06] the access log says who did what, and holds no credential, query or body', async () => {
+  test('[SEC-06] the access log names caller and route, and contains no credential, query or body', async () => {
     api.log.length = 0
     const secret = 'planted-secret-9'
     await call(api.app, `/keys?cursor=${secret}`, { key: admin(), headers: { cookie: secret, 'x-workspace': secret } })
@@ -130,7 +130,7 @@ describe('the guards before every route', () => {
     )
   })
 
-  test('names of other machines are refused, so that a rebound name reaches nothing', async () => {
+  test('foreign host names are refused, which prevents DNS rebinding', async () => {
     for (const host of [
       'evil.example.com',
       'localhost.evil.com',
@@ -181,7 +181,7 @@ describe('the guards before every route', () => {
     assert.equal((await call(api.app, '/keys', { method: 'OPTIONS' })).status, 405)
   })
 
-  test('every answer carries the headers that keep browsers from misusing it', async () => {
+  test('every answer has the security headers', async () => {
     for (const response of [
       await call(api.app, '/health'),
       await call(api.app, '/nowhere'),
@@ -195,7 +195,7 @@ describe('the guards before every route', () => {
     }
   })
 
-  test('a key that asks too often waits, others do not', async () => {
+  test('a key above its rate is limited, others are not', async () => {
     const slow = api.with({ limits: { ratePerMinute: 60, rateBurst: 3 } })
     const ask = (key: string) => call(slow, '/me', { key })
     for (let at = 0; at < 3; at++) assert.equal((await ask(admin())).status, 200)

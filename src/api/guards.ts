@@ -13,7 +13,6 @@ import { textId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { type Refusal, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
-import type { Answered, ApiLog } from './api-deps.ts'
 import { type ProblemDetail, problemHeaders, type RequestIds, toProblem } from './problem.ts'
 
 export type ApiEnv = {
@@ -69,6 +68,22 @@ export function workspaceOf(c: ApiContext): Workspace {
   return workspace
 }
 
+/** The part of a pino logger that the API uses. */
+export type ApiLog = {
+  info(facts: object, message: string): void
+  warn(facts: object, message: string): void
+  error(facts: object, message: string): void
+}
+
+/** The outcome of one request, for metrics. */
+export type Answered = {
+  readonly method: string
+  /** The pattern, such as `/commands/:command_id`. */
+  readonly route: string
+  readonly status: number
+  readonly durationMs: number
+}
+
 /** Logs route, caller and outcome; never a body, a query or a credential. */
 export function accessLog(log: ApiLog, onAnswered: (answered: Answered) => void = () => {}): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
@@ -120,7 +135,7 @@ export function responseHeaders(version: string): MiddlewareHandler<ApiEnv> {
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/
 
-export type SameOrigin = { readonly hosts: readonly string[] | 'any'; readonly origins: readonly string[] }
+type SameOrigin = { readonly hosts: readonly string[] | 'any'; readonly origins: readonly string[] }
 
 function nameOf(host: string): string | undefined {
   return HOST.exec(host.toLowerCase())?.[1]

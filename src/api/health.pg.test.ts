@@ -53,7 +53,7 @@ describe('health', () => {
     assert.equal(((await other.json()) as { code: string }).code, 'database_unavailable')
   })
 
-  test('a database that hangs is not waited for, and a crowd of probes asks it once', async () => {
+  test('a database that hangs does not delay the answer, and concurrent probes query it once', async () => {
     let asked = 0
     const hanging = { ...api.deps.db, query: () => (asked++, new Promise<never>(() => {})) }
     const app = api.with({ db: hanging as typeof api.deps.db, limits: { healthTimeoutMs: 20 } })
@@ -73,7 +73,7 @@ describe('health', () => {
     assert.deepEqual(broken.health.schema, { ok: false, expected: null, actual: null })
   })
 
-  test('a runtime that is not well degrades the server and does not stop it', async () => {
+  test('an unhealthy runtime degrades the server', async () => {
     const parts = { isEngineReachable: false, workers: 0, waitingMs: 90_000 }
     const runtimeStatus = () => Promise.resolve({ name: 'dbos', ok: false, ...parts })
     const answer = await health(api.with({ runtimeStatus }))
@@ -89,7 +89,7 @@ describe('health', () => {
     })
   })
 
-  test('the landing, the reference and the description are open and need nothing from elsewhere', async () => {
+  test('the landing, the reference and the description are open and load nothing from other hosts', async () => {
     const landing = (await (await call(api.app, '/')).json()) as { links: Record<string, string> }
     for (const link of ['reference', 'openapi', 'health']) {
       assert.equal((await call(api.app, landing.links[link] ?? '')).status, 200, link)

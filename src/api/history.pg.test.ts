@@ -57,7 +57,7 @@ describe('the API after the history was archived', () => {
   const get = (path: string, key = api.ours.people.reader.key) => call(app, path, { key })
   const read = async <T>(path: string) => (await (await get(path)).json()) as T
 
-  test('[PER-09] the events and the explanation of a command say which files hold the rest, and what to do', async () => {
+  test('[PER-09] the events and the explanation of a command name the archive files and what to do', async () => {
     const shown = encodeId('command', id)
     const page = await read<{ items: unknown[]; archived: Archived }>(`/commands/${shown}/events`)
     assert.deepEqual([page.items, page.archived.map(({ file }) => file)], [[], files])
@@ -78,7 +78,7 @@ describe('the API after the history was archived', () => {
     assert.equal(foreign.status, 404)
   })
 
-  test('[PER-09] the audit says that there is more than it shows, of a command and of the workspace', async () => {
+  test('[PER-09] the audit counts the archive files of a command and of the workspace', async () => {
     type Audit = { items: unknown[]; archived_files: number }
     const old = await read<Audit>(`/audit?command_id=${encodeId('command', id)}`)
     assert.deepEqual(old, { items: [], next_cursor: null, archived_files: 1 })

@@ -18,7 +18,7 @@ describe('the routes of the identity room', () => {
     return (await response.json()) as T
   }
 
-  test('[SUP-12] /me says who is asking, with prefixed ids', async () => {
+  test('[SUP-12] /me shows the caller with prefixed ids', async () => {
     const { key, principal } = api.ours.people.writer
     const me = await read<MeView>('/me', key)
     assert.match(me.user_id, /^user_[0-9a-f]{32}$/)
@@ -60,7 +60,7 @@ describe('the routes of the identity room', () => {
     }
   }
 
-  test('a key is shown once, works, shows up without its secret, and stops with its revocation', async () => {
+  test('a key is shown once, works, is listed without its secret, and stops working when it is revoked', async () => {
     const { key: admin } = api.ours.people.admin
     const response = await call(api.app, '/keys', {
       method: 'POST',
@@ -81,7 +81,7 @@ describe('the routes of the identity room', () => {
     assert.equal(await outcomeOf(await call(api.app, '/me', { key: created.key })), '401 unauthenticated')
   })
 
-  test('pages meet without gap or overlap, and a cursor opens its own list only', async () => {
+  test('pages have no gap or overlap, and a cursor opens only its own list', async () => {
     const { key } = api.ours.people.admin
     for (const slug of ['p1', 'p2', 'p3', 'p4', 'p5'])
       await call(api.app, '/workspaces', { method: 'POST', key, body: { slug, name: slug } })
@@ -135,7 +135,7 @@ describe('the routes of the identity room', () => {
     ])
   })
 
-  test('a key that is bound to a workspace makes no other workspace and no wider key', async () => {
+  test('a key bound to a workspace creates no workspace and no wider key', async () => {
     const body = { name: 'bound', role: 'admin', workspace_id: api.ours.workspace.id }
     const created = await call(api.app, '/keys', { method: 'POST', key: api.ours.people.admin.key, body })
     const { key } = (await created.json()) as CreatedApiKeyView

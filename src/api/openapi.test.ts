@@ -69,12 +69,12 @@ function inlineParts(operation: Operation): Operation {
 const resolve = (shape: Shape): Shape =>
   shape.$ref ? (document.components.schemas[shape.$ref.split('/').at(-1) ?? ''] ?? {}) : shape
 
-test('the committed openapi.json is what the routes say', () => {
+test('the committed openapi.json matches the routes', () => {
   const checked = spawnSync(process.execPath, ['scripts/openapi.ts', '--check'], { cwd: root, encoding: 'utf8' })
   assert.equal(checked.status, 0, checked.stderr)
 })
 
-test('every operation has one name of its own, a sentence and a known tag', () => {
+test('every operation has a unique name, a summary and a known tag', () => {
   const names = operations.map(({ operation }) => operation.operationId)
   assert.equal(new Set(names).size, names.length)
   for (const { name, operation } of operations) {
@@ -87,7 +87,7 @@ test('every operation has one name of its own, a sentence and a known tag', () =
   }
 })
 
-test('every operation says who may call it, and every closed one what it answers otherwise', () => {
+test('every operation declares its role, and every closed one its problems', () => {
   for (const { name, operation } of operations) {
     const isOpen = operation.security?.length === 0
     assert.equal(isOpen, operation['x-role'] === null, name)
@@ -127,7 +127,7 @@ test('names on the wire are snake_case', () => {
   }
 })
 
-test('problems and shared parameters stand once in the document, and every one of them is used', () => {
+test('problems and shared parameters are in the document once, and all are used', () => {
   const parts = committed.flatMap(({ parameters = [], responses }) => [...parameters, ...Object.values(responses)])
   const refs = new Set(parts.flatMap((part) => ('$ref' in part ? [String(part.$ref)] : [])))
   const shared = (['parameters', 'responses'] as const).flatMap((kind) =>
@@ -145,7 +145,7 @@ test('problems and shared parameters stand once in the document, and every one o
   )
 })
 
-test('behind its references an operation says what it said before there were any', () => {
+test('resolved references give the original operations', () => {
   const problem = (description: string) => ({
     description,
     content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },

@@ -7,7 +7,7 @@ import { problemResponse, statusOf, toProblem } from './problem.ts'
 
 const ids = { traceId: 'trace_1', requestId: 'req_1' }
 
-/** Written out: this is what callers rely on. */
+/** Written out, because callers rely on it. */
 const statuses: Record<RefusalKind, number> = {
   malformed: 400,
   unauthenticated: 401,
@@ -35,7 +35,7 @@ test('every refusal code has the status of its kind', () => {
   }
 })
 
-test('a problem says what, where, what next, and under which ids', async () => {
+test('a problem has a detail, a path, a hint and both ids', async () => {
   const refusal = refuse('limit_range', 'The limit is wrong.', {
     path: 'limit',
     hint: 'Use 1.',
@@ -57,14 +57,14 @@ test('a problem says what, where, what next, and under which ids', async () => {
   })
 })
 
-test('a problem that does not say what next has the next step of its code', () => {
+test('a problem without a hint gets the hint of its code', () => {
   for (const [code, [, next]] of Object.entries(refusals)) {
     const { hint } = toProblem(refuse(code as RefusalCode, 'No.'), ids)
     assert.equal(hint, next, code)
   }
 })
 
-test('what a caller must wait for comes with Retry-After, and a missing credential with the scheme', () => {
+test('a temporary problem has Retry-After, and a missing credential the scheme', () => {
   const after = (refusal: ReturnType<typeof refuse>) => problemResponse(refusal, ids).headers.get('retry-after')
   assert.equal(after(refuse('api.rate.exceeded', 'x', { facts: { retry_after_s: 7 } })), '7')
   assert.equal(after(refuse('database_unavailable', 'x')), '2')
@@ -120,7 +120,7 @@ test('faults of the driver without a code are recognised by their message', () =
   assert.equal(late.facts?.['outcome'], 'unknown')
 })
 
-test('[SEC-06] everything else is an internal error: 500 with ids, and not a word of the exception', async () => {
+test('[SEC-06] everything else is an internal error: 500 with ids, and nothing of the exception', async () => {
   const cycle = new Error('secret')
   cycle.cause = cycle
   for (const thrown of [

@@ -94,7 +94,7 @@ type List<Deps, Q extends Shape, P extends Shape, V extends z.ZodType> = Descrip
 }
 
 /** One route: its OpenAPI description and its handler. `name` is the operation id. */
-export type Operation<in Deps> = {
+type Operation<in Deps> = {
   readonly config: Omit<RouteConfig, 'operationId'>
   readonly handle: (deps: Deps, c: ApiContext, name: string, cursors: PageCursors) => Promise<Response>
 }

@@ -1,25 +1,12 @@
 /** The scheduler for the API, and the checks shared by its routes: whether it runs, belongs to the caller and allows the work. */
 import { idField } from '#contract'
 import { authorize, decideUnbound } from '#domains/identity'
-import { type AskedDirect, namesOwnCommand, type Scheduler, type SelfCheck, type Wait } from '#domains/scheduler'
+import { namesOwnCommand, type Scheduler } from '#domains/scheduler'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { ApiDeps } from './api-deps.ts'
+import type { ApiDeps, SchedulerApi } from './api-deps.ts'
 import type { StreamCount } from './event-stream.ts'
 import type { Position } from './page-cursor.ts'
 import { type Call, resource } from './resource.ts'
-
-export type SchedulerApi = {
-  readonly scheduler: Scheduler
-  /** The organisation that owns the scheduler; a scheduler file belongs to a machine, not to a workspace. */
-  readonly orgId: string
-  readonly wait: Wait
-  /** Why the loop has stopped; undefined while it runs. */
-  readonly stopped: () => string | undefined
-  /** Reads every row, so it runs outside the main thread. */
-  readonly check: () => Promise<Decision<SelfCheck>>
-  /** Renews the reservation of a direct execution and follows the job to its end, after the answer. */
-  readonly follow: (asked: AskedDirect, startByMs: number) => void
-}
 
 export type SchedulerRouteDeps = Pick<ApiDeps, 'scheduler' | 'authenticate' | 'closing'> & {
   readonly heartbeatMs: number

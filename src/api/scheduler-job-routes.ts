@@ -36,6 +36,7 @@ import {
   toSubmittedGroupView,
 } from '#domains/scheduler'
 import { accept, type Decision } from '#kernel/refusal'
+import type { SchedulerApi } from './api-deps.ts'
 import { bodyProblems } from './problem.ts'
 import { routes, shown } from './resource.ts'
 import {
@@ -47,7 +48,6 @@ import {
   patch,
   post,
   requireScheduler,
-  type SchedulerApi,
   viewFrom,
   withScheduler,
 } from './scheduler-api.ts'

@@ -57,7 +57,7 @@ describe('the scheduler over HTTP', () => {
   })
 
   describe('jobs', () => {
-    test('one is added, done, shown and its output read', async () => {
+    test('a job is added, run and shown, and its output is read', async () => {
       const { job_id } = await post<Job>('/jobs', { job_type: 'shell', params: { month: 5 } })
       await ended(job_id)
       const { run, chain } = await show(job_id)
@@ -145,7 +145,7 @@ describe('the scheduler over HTTP', () => {
   })
 
   describe('plans', () => {
-    test('[SCH-074] a template and a schedule are made, changed, switched, asked for their times, and end', async () => {
+    test('[SCH-074] templates and schedules are created, changed, disabled, queried and deleted', async () => {
       const { template_id } = await post<{ template_id: string }>('/templates', {
         name: 'report',
         job_type: 'shell',
@@ -196,7 +196,7 @@ describe('the scheduler over HTTP', () => {
       assert.equal(members.items.length, 2)
     })
 
-    test('job types are listed without what their runners know of the machine', async () => {
+    test('job types are listed without details of the machine', async () => {
       const { items } = await get<Page<Record<string, unknown>>>('/job_types')
       assert.deepEqual(items.map((type) => String(type['job_type'])).toSorted(), [
         'command',
@@ -274,7 +274,7 @@ describe('the scheduler over HTTP', () => {
         }),
       )
 
-    test('readers look, writers act, and who names a command administers', async () => {
+    test('readers read, writers act, and a job with its own command needs an administrator', async () => {
       const forbidden = '403 identity.role.insufficient'
       assert.equal(await refusedTo('reader', '/jobs'), '200 ok')
       assert.equal(await refusedTo('reader', '/jobs', 'POST', { job_type: 'shell' }), forbidden)

@@ -105,7 +105,7 @@ describe('over a real socket', () => {
     assert.equal(answer.closed, true)
   })
 
-  test('input 6: a body that stops half way is given up with 408', async () => {
+  test('input 6: a body that stops half way is a 408', async () => {
     const answer = await send([head('POST /workspaces', `${json}Content-Length: 10\r\n\r\n{"a":`)], { to: hurried })
     assertProblem(answer, '408 request_timeout')
     assert.equal(answer.closed, true)
@@ -127,7 +127,7 @@ describe('over a real socket', () => {
     assertProblem(await send([head('GET /me', `${many}\r\n`)]), '431 api.headers.too_large')
   })
 
-  test('input 41: two ways to say how long the body is are 400 and the end of the connection', async () => {
+  test('input 41: two body lengths are a 400 and close the connection', async () => {
     const smuggled = 'GET /keys HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'
     for (const lengths of [
       'Content-Length: 4\r\nTransfer-Encoding: chunked\r\n',
@@ -177,7 +177,7 @@ describe('over a real socket', () => {
     assertProblem(await send([head('GET /me', 'X-Bad: a\u0000b\r\n\r\n')]), '400 api.request.malformed')
   })
 
-  test('2,000 requests with damaged bytes leave the server well', async () => {
+  test('the server survives 2,000 requests with damaged bytes', async () => {
     const right = Buffer.from(
       head('POST /workspaces', `${json}Content-Length: 29\r\nConnection: close\r\n\r\n{"slug":"raw","name":"Raw 1"}`),
       'latin1',
@@ -204,7 +204,7 @@ describe('over a real socket', () => {
     )
   })
 
-  test('a reader of events that leaves takes its stream along', async () => {
+  test('a reader of events that leaves ends its stream', async () => {
     const app = api.with({ limits: { streamsPerKeyMax: 1, heartbeatMs: 50 } })
     const other = await serve(app, { host: '127.0.0.1', port: 0, randomBytes: (count) => randomBytes(count) })
     const headers = { authorization: `Bearer ${api.ours.people.reader.key}` }

@@ -22,7 +22,7 @@ export const serverOptions: ServerOptions = {
   requireHostHeader: false,
 }
 
-export type ServeOptions = {
+type ServeOptions = {
   readonly host: string
   /** 0 takes a free port. */
   readonly port: number

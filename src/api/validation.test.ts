@@ -65,7 +65,7 @@ test('missing, mistyped and out-of-range values have different codes', () => {
   ])
 })
 
-test('each finding says what to send instead', () => {
+test('each error has a hint', () => {
   assert.equal(first({})[2], 'Add it; it is of the type string.')
   assert.equal(first({ task_name: 'x', items: [{ price: 1 }] })[2], 'Add it; it is one of: EUR, USD.')
   assert.equal(first({ task_name: 'x', items: [{ price: 1, currency: 'EURO' }] })[2], 'Did you mean `EUR`?')
@@ -76,7 +76,7 @@ test('each finding says what to send instead', () => {
   for (const error of explain({ priority: 0, zzz: 1 }).errors) assert.ok(error.hint, error.code)
 })
 
-test('what makes no sense decides the status before what is not allowed', () => {
+test('a malformed value decides the status before an invalid one', () => {
   const { refusal, errors } = explain({ bogus: 1, owner_id: '{nonsense}' })
   assert.equal(refusal.code, 'id_format')
   assert.deepEqual(errors.map(({ code }) => code).sort(), ['api.field.missing', 'id_format', 'unknown_field'])

@@ -4,13 +4,12 @@ import { nameOfType, refusalOfIssue } from '#contract'
 import { formatPath, type JsonStep } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { quote, type Refusal, refuse } from '#kernel/refusal'
-import { hintOf } from '#refusals'
-import { kindOf } from '#refusals'
+import { hintOf, kindOf } from '#refusals'
 import type { ProblemDetail } from './problem.ts'
 
 type Issue = z.core.$ZodIssue
 
-export type Invalid = { readonly refusal: Refusal; readonly errors: readonly ProblemDetail[] }
+type Invalid = { readonly refusal: Refusal; readonly errors: readonly ProblemDetail[] }
 
 /** Reports at most the first twenty issues. */
 const FINDINGS_MAX = 20
@@ -55,40 +54,28 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
   switch (issue.code) {
     case 'unrecognized_keys':
       return issue.keys.map((key) => explainUnknown(key, steps, namesAt(schema, steps)))
-    case 'invalid_type':
-      if (valueAt(input, steps) === undefined) return [refuseMissing(path, `of the type ${nameOfType(issue.expected)}`)]
-      return [
-        refuse('api.field.type', `\`${path}\` must be of the type ${nameOfType(issue.expected)}.`, {
-          path,
-          facts: { expected: nameOfType(issue.expected) },
-        }),
-      ]
+    case 'invalid_type': {
+      const expected = nameOfType(issue.expected)
+      if (valueAt(input, steps) === undefined) return [refuseMissing(path, `of the type ${expected}`)]
+      return [refuse('api.field.type', `\`${path}\` must be of the type ${expected}.`, { path, facts: { expected } })]
+    }
     case 'invalid_value':
       if (valueAt(input, steps) === undefined) return [refuseMissing(path, `one of: ${issue.values.join(', ')}`)]
       return [refuseValue(path, valueAt(input, steps), issue.values.map(String))]
-    case 'too_small':
-      return [
-        refuse('api.field.value', `\`${path}\` is too small or too short.`, {
-          path,
-          hint: `Send at least ${issue.minimum}${unitOf(issue.origin, issue.minimum)}.`,
-          facts: { minimum: Number(issue.minimum) },
-        }),
-      ]
-    case 'too_big':
-      return [
-        refuse('api.field.value', `\`${path}\` is too large or too long.`, {
-          path,
-          hint: `Send at most ${issue.maximum}${unitOf(issue.origin, issue.maximum)}.`,
-          facts: { maximum: Number(issue.maximum) },
-        }),
-      ]
-    case 'invalid_format':
-      return [
-        refuse('api.field.value', `\`${path}\` does not have the right format.`, {
-          path,
-          facts: { format: issue.format },
-        }),
-      ]
+    case 'too_small': {
+      const hint = `Send at least ${issue.minimum}${unitOf(issue.origin, issue.minimum)}.`
+      const facts = { minimum: Number(issue.minimum) }
+      return [refuse('api.field.value', `\`${path}\` is too small or too short.`, { path, hint, facts })]
+    }
+    case 'too_big': {
+      const hint = `Send at most ${issue.maximum}${unitOf(issue.origin, issue.maximum)}.`
+      const facts = { maximum: Number(issue.maximum) }
+      return [refuse('api.field.value', `\`${path}\` is too large or too long.`, { path, hint, facts })]
+    }
+    case 'invalid_format': {
+      const facts = { format: issue.format }
+      return [refuse('api.field.value', `\`${path}\` does not have the right format.`, { path, facts })]
+    }
     default:
       return [refuse('api.field.value', `\`${path}\` is not allowed here.`, { path })]
   }

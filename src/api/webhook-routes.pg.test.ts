@@ -182,7 +182,7 @@ describe('webhooks over HTTP', () => {
     })
   })
 
-  test('[CMD-07] an event id that was used for another body is refused, and the provider is shown nothing of the command', async () => {
+  test('[CMD-07] an event id that was used for another body is refused, and the answer reveals nothing about the command', async () => {
     assert.equal((await deliver({ type: 'order', id: 'the first' }, { id: 'evt-8' })).status, 202)
     const refused = await deliver({ type: 'order', id: 'the second' }, { id: 'evt-8' })
     assert.equal(refused.status, 422)
@@ -232,7 +232,7 @@ describe('webhooks over HTTP', () => {
     assert.equal((await rows()).length, 62 + 2)
   })
 
-  test('[API-06] three areas: what administers needs an administrator, what runs needs a credential, webhooks need a signature and nothing else', async () => {
+  test('[API-06] administration needs an administrator, work needs a credential, and webhooks need only a signature', async () => {
     const { writer, admin } = api.ours.people
     const headers = { 'x-workspace': 'main' }
     const document = (await (await call(app, '/openapi.json')).json()) as {

@@ -8,7 +8,7 @@ export type EngineName = Config['engine']
 
 const carriers: Readonly<Record<EngineName, () => Carrier>> = { dbos: createDbosCarrier }
 
-export type RuntimeOptions = Omit<BookOptions, 'carrier'> & {
+type RuntimeOptions = Omit<BookOptions, 'carrier'> & {
   readonly engine: EngineName
   readonly environmentName: string | undefined
 }

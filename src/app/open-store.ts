@@ -4,7 +4,7 @@ import { type EmbeddedPostgres, openCheckedDb, openEmbeddedPostgres, parseDataba
 import type { Config } from './config.ts'
 import type { Log } from './log.ts'
 
-export type OpenedStore = {
+type OpenedStore = {
   /** Contains the password. Only for pools, never for messages. */
   readonly url: string
   /** Without the password, for messages. */

@@ -11,7 +11,7 @@ const POLL_FIRST_MS = 100
 /** 30 requests a minute, of the 6,000 that a key has. */
 const POLL_LAST_MS = 2_000
 
-export type Follow = {
+type Follow = {
   readonly commandId: string
   readonly timeoutMs: number
   readonly onStatus: (command: CommandView) => void

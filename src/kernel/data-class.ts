@@ -1,4 +1,4 @@
-/** Classifies fields by sensitivity and decides what may be stored: a secret is stored as a reference or not at all. Pure. */
+/** Classifies fields by sensitivity and decides what may be stored: a secret is stored as a reference or not at all. */
 import type { JsonObject, JsonValue } from './json-value.ts'
 import { formatPath, isJsonObject } from './json-value.ts'
 import { accept, type Decision, refuse } from './refusal.ts'
@@ -82,7 +82,7 @@ const stricter = (one: DataClass, other: DataClass): DataClass =>
 export function highestClass(payload: JsonObject, classes: FieldClasses): DataClass {
   const named = Object.entries(classes)
   return leavesOf(payload, []).reduce<DataClass>((highest, leaf) => {
-    // The name of an object stands for everything inside it.
+    // A class on an object applies to everything inside it.
     const own = named.filter(([path]) => path.split('.').every((step, at) => leaf[at] === step))
     const found = own.reduce<DataClass>((most, [, dataClass]) => stricter(most, dataClass), 'public')
     return stricter(highest, own.length > 0 ? found : 'internal')

@@ -1,5 +1,5 @@
 /**
- * Makes hidden characters visible, so that a person reads what the machine reads: zero width, direction, tags, fillers,
+ * Makes hidden characters visible, so that a person sees every character: zero width, direction, tags, fillers,
  * control characters and unusual spaces become their code.
  */
 

@@ -14,7 +14,7 @@ import { failpoint } from './failpoints.ts'
 
 type ArchivePosition = { readonly xid: string; readonly seq: string }
 
-export type ArchiveManifest = {
+type ArchiveManifest = {
   readonly format: 1
   readonly history_archive_id: string
   readonly workspace_id: string

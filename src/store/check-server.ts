@@ -17,7 +17,7 @@ export type ServerFacts = {
   readonly isReadOnly: boolean
 }
 
-export type DurabilityRules = {
+type DurabilityRules = {
   /** For test servers with disposable data; the product never sets it. */
   readonly unsafeForTests?: boolean
 }

@@ -21,7 +21,10 @@ import {
   type MemoryOptions,
   type MemoryDeps,
   openMemory,
+  prepareWrite,
   type ProposedMemory,
+  writeMemory,
+  type Written,
 } from '../../src/domains/memory/index.ts'
 import type { Actor, Principal } from '../../src/kernel/actor.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
@@ -66,6 +69,20 @@ export function aPreference(more: Partial<ProposedMemory> = {}): ProposedMemory 
     fact_key: 'travel.seat',
     confidence: 0.95,
     ...more,
+  }
+}
+
+/** Runs the effect as the driver does: prepares, writes in one transaction, and prepares again if that is refused. */
+export async function writeCandidate(
+  memory: MemoryDeps,
+  actor: Actor,
+  input: Parameters<typeof prepareWrite>[2],
+): Promise<Decision<Written>> {
+  for (;;) {
+    const prepared = await prepareWrite(memory, actor, input)
+    if (!prepared.ok) return prepared
+    const written = await memory.db.transaction((tx) => writeMemory(tx, memory, actor, prepared.value))
+    if (written.ok) return written
   }
 }
 

@@ -19,7 +19,7 @@ const found = (change: Record<string, string>) => checkContracts(plantTree({ ...
 describe('contracts', () => {
   test('a contract, its suite and its adapter are fine', () => assertFindings(found({}), []))
 
-  test('[PRM-10] an adapter that nobody judges is found', () => {
+  test('[PRM-10] an adapter without a suite is found', () => {
     assertFindings(found({ 'test/conformance/dbos-runtime.pg.test.ts': '' }), [
       'src/runtime/dbos/runtime.ts: is not put through test/conformance/runtime.case.ts',
     ])

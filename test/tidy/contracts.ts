@@ -1,4 +1,4 @@
-/** Contracts come first: each stands in a file without any adapter, has a suite, and every adapter that exists runs that suite. */
+/** Every contract is a file without an adapter, has a suite, and every adapter runs that suite. */
 import { posix } from 'node:path'
 import { findImports } from '../../scripts/source/imports.ts'
 import type { Finding } from './finding.ts'
@@ -40,7 +40,7 @@ export function checkContracts(tree: Tree): Finding[] {
   })
 }
 
-/** A contract that imports a package or an adapter is written in somebody else's words. Shapes by zod and hashes are our own. */
+/** A contract may not import a package or an adapter, except for zod shapes and hashes. */
 function checkOwnWords(tree: Tree, contract: string, adapters: readonly string[]): Finding[] {
   const text = tree.get(contract)
   if (text === undefined) return [{ path: architecture, problem: `names ${contract}, which does not exist` }]
@@ -52,7 +52,10 @@ function checkOwnWords(tree: Tree, contract: string, adapters: readonly string[]
     .map(({ specifier }) => ({ path: contract, problem: `is a contract and imports ${specifier}` }))
 }
 
-/** Below the contract, named as its suite is: `connector` has `http/http-connector.ts`, `blob-store` has `disk-store.ts`, `runtime` has `dbos/runtime.ts`. */
+/**
+ * Adapters are below the contract and named like its suite: `connector` has `http/http-connector.ts`, `blob-store` has `disk-
+ * store.ts`, `runtime` has `dbos/runtime.ts`.
+ */
 function adaptersBeside(tree: Tree, contract: string, suite: string): string[] {
   const folder = `${posix.dirname(contract)}/`
   const noun = posix.basename(suite, '.case.ts').split('-').at(-1) ?? ''

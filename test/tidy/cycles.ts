@@ -1,4 +1,4 @@
-/** Finds circles of imports between files of one room. (Between rooms the table allows none.) */
+/** Finds import cycles between files of one room. (Between rooms the table allows none.) */
 import { posix } from 'node:path'
 import type { Finding } from './finding.ts'
 import { edgesOf, findCircles, readGraph } from '../../scripts/source/graph.ts'
@@ -6,7 +6,7 @@ import { findImports } from '../../scripts/source/imports.ts'
 import { isProduction } from './size.ts'
 import { sources, type Tree } from './tree.ts'
 
-/** Types vanish before the program runs, so only imports of values count. */
+/** Types vanish before the program runs, so only value imports count. */
 export function checkCycles(tree: Tree): Finding[] {
   const graph = new Map(
     sources(tree, 'src', 'test', 'scripts').map(([path, text]) => {
@@ -33,10 +33,10 @@ export function checkCycles(tree: Tree): Finding[] {
   return findings
 }
 
-/** So many files may know one another's types; above that they are one module that was cut. */
+/** This many files may share their types; more of them are one module in pieces. */
 const mostInCircle = 6
 
-/** The circles that were there when the check came: the largest of their files by name, and how many they were. Only lowered, never added to. */
+/** Known cycles: their first file by name, and the number of files. The numbers only fall. */
 const allowedCircles: Readonly<Record<string, number>> = {}
 
 export function checkTypeCycles(tree: Tree, allowed: Readonly<Record<string, number>> = allowedCircles): Finding[] {

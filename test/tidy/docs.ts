@@ -1,9 +1,9 @@
-/** Keeps Markdown true: every path it names exists, and code shown as a file is that file. */
+/** Checks Markdown: every named path exists, and code that is shown as a file equals that file. */
 import { posix } from 'node:path'
 import { type Finding, lineAt } from './finding.ts'
 import type { Tree } from './tree.ts'
 
-/** A word in backticks is a path of ours when it begins with one of our folders. */
+/** A word in backticks is a path when it starts with one of our folders. */
 const ours = /^(src|test|docs|scripts|examples|bench|console|\.ci)\/[\w./*@-]*$/
 const fence = /^(`{3,}|~{3,})([^\n]*)\n([\s\S]*?)^\1\s*$/gm
 const inBackticks = /`([^`\n]+)`/g
@@ -31,7 +31,7 @@ function checkFences(tree: Tree, path: string, text: string): Finding[] {
 }
 
 function checkPaths(tree: Tree, folders: ReadonlySet<string>, path: string, text: string): Finding[] {
-  // Code blocks are blanked, not removed, so that line numbers stay.
+  // Code blocks are blanked and not removed, so that line numbers stay.
   const prose = text.replace(fence, (block) => block.replace(/[^\n]/g, ' '))
   const mentions = [
     ...[...prose.matchAll(inBackticks)].map((match) => ({ target: match[1] ?? '', at: match.index, from: '' })),

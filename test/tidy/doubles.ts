@@ -1,10 +1,10 @@
-/** An exported name means one thing: whoever searches for it finds one definition. */
+/** An exported name has one meaning, so that a search finds one definition. */
 import { findDoubles, readGraph } from '../../scripts/source/graph.ts'
 import type { Finding } from './finding.ts'
 import { isProduction } from './size.ts'
 import type { Tree } from './tree.ts'
 
-/** Those that had several meanings when the check came. Names are taken out, never put in. */
+/** Names with several meanings; the list only shrinks. */
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
 
@@ -22,7 +22,7 @@ export function checkDoubles(tree: Tree, allowed: ReadonlySet<string> = allowedD
     }))
 }
 
-/** What the list still allows and nobody needs any more. */
+/** Allowed names that have one meaning by now. */
 export function staleDoubles(tree: Tree, allowed: ReadonlySet<string> = allowedDoubles): string[] {
   const still = new Set(findDoubles(readGraph(tree, isProduction)).map(([name]) => name))
   return [...allowed].filter((name) => !still.has(name))

@@ -8,10 +8,10 @@ import { readTree } from './tree.ts'
 const tree = readTree()
 const row = /^\| EVT-14 \|([^|]*)\|/m.exec(tree.get('docs/requirements/events.md') ?? '')?.[1] ?? ''
 const wanted = [...row.matchAll(/`([a-z_]+)`/g)].map(([, name = '']) => name)
-/** Denying a spawn is told by the room of agents; until that room is there nobody can write it, and the row is not proven. */
+/** The room of agents will write the denial of a spawn; until then the row is not proven. */
 const hasAgents = [...tree.keys()].some((path) => path.startsWith('src/domains/agents/'))
 
-test(`${hasAgents ? '[EVT-14] ' : ''}every event of the governed path is in the list of whoever writes it`, () => {
+test(`${hasAgents ? '[EVT-14] ' : ''}every event of a command is in the list of its writer`, () => {
   assert.equal(wanted.length, 24)
   const names = new Set(Object.values(gatherEventNames(tree, allMachines)).flat())
   const missing = wanted.filter((name) => !names.has(name))
@@ -20,10 +20,10 @@ test(`${hasAgents ? '[EVT-14] ' : ''}every event of the governed path is in the 
 
 test(`${hasAgents ? '[EVT-14] ' : ''}a log takes no name that is not in its list, and says so before it writes`, async () => {
   const log = domainEventLog({ command_created: 'audit' })
-  // Whoever reaches the database has gone too far.
+  // A call that reaches the database is a failure.
   const sql = new Proxy({}, { get: () => assert.fail('the database was asked') }) as Sql
   const event = { eventId: 'e', payload: {}, actor: 'a', actorKind: 'system', traceId: 't', at: new Date(0) }
-  // The type would not let it through; what comes from elsewhere has no type.
+  // The type forbids it, but input from elsewhere has no type.
   const other = { ...event, type: 'report_made' as 'command_created' }
   await assert.rejects(appendEvents(sql, log, [other]), /has no event type report_made/)
 })

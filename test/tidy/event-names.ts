@@ -1,4 +1,4 @@
-/** Gathers every event name of Concord: what the machines emit, and the lists that rooms declare in their `events.ts`. */
+/** Collects every event name: those that machines emit, and the lists in the `events.ts` of rooms. */
 import type { Token } from '../../scripts/source/tokens.ts'
 import { tokenize } from '../../scripts/source/tokens.ts'
 import type { Tree } from './tree.ts'
@@ -25,7 +25,7 @@ export function gatherEventNames(tree: Tree, machines: readonly Emitting[]): Eve
   return Object.fromEntries([...names].filter(([, list]) => list.length > 0).toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** `const fooEventTypes = ['a', 'b']` and `const fooEventTypes = { a: …, b: … }`, whatever stands in between. */
+/** `const fooEventTypes = ['a', 'b']` and `const fooEventTypes = { a: …, b: … }`. */
 export function declaredIn(source: string): string[] {
   const tokens = tokenize(source)
   return tokens.flatMap((token, index) => {

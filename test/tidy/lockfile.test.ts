@@ -20,7 +20,7 @@ describe('lockfile', () => {
     ])
   })
 
-  test('an install script that nobody allowed is found', () => {
+  test('an install script without permission is found', () => {
     assertFindings(lock({ hasInstallScript: true }), [
       'package-lock.json: @b/c runs a script when installed and is not in allowScripts',
     ])

@@ -1,4 +1,4 @@
-/** Holds package.json and package-lock.json to our rules: no addresses, no surprise install scripts, nothing undeclared. */
+/** Checks package.json and package-lock.json: no addresses, no unexpected install scripts, nothing undeclared. */
 import { findUnlocked, type Lock, type Locked } from '../../scripts/build/complete-lock.ts'
 import { findImports } from '../../scripts/source/imports.ts'
 import type { Finding } from './finding.ts'
@@ -24,7 +24,7 @@ export function checkLockfile(tree: Tree): Finding[] {
 }
 
 function packageProblems(name: string, locked: Locked, allowScripts: Record<string, unknown>): string[] {
-  // What is for another platform cannot be downloaded everywhere, and is not installed here.
+  // A package for another platform cannot be downloaded everywhere and is not installed here.
   const isElsewhere = locked.optional === true && locked.os !== undefined
   return [
     ...(locked.resolved === undefined ? [] : [`${name} records where it was downloaded from: ${locked.resolved}`]),
@@ -35,7 +35,7 @@ function packageProblems(name: string, locked: Locked, allowScripts: Record<stri
   ]
 }
 
-/** What the product imports must be installed with it: a dev dependency is not there on a user's machine. */
+/** The imports of the product must be dependencies: a dev dependency is missing on a user's machine. */
 export function checkDependencies(tree: Tree): Finding[] {
   const { dependencies = {}, optionalDependencies = {}, peerDependencies = {} } = manifestOf(tree)
   const declared = new Set(Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies }))
@@ -58,7 +58,7 @@ function packageOf(specifier: string): string | undefined {
     .join('/')
 }
 
-/** Libraries that would take the state tables out of our hands. */
+/** Libraries that would replace our state tables. */
 const machineLibraries = [
   'xstate',
   'robot3',

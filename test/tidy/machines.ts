@@ -1,4 +1,4 @@
-/** A machine stands in three places: the kernel's table, the closed list of its column, and its drawing. They must agree. */
+/** A machine is in three places that must agree: the table of the kernel, the closed list of its column, and its drawing. */
 import type { Finding } from './finding.ts'
 import type { Tree } from './tree.ts'
 
@@ -8,7 +8,7 @@ export type MachineTable = {
   readonly moves: readonly { readonly from: string; readonly to: string }[]
 }
 
-/** Where each machine's states are stored, as `schema.table.column`; unless said otherwise, `x` is in `concord.xs.status`. */
+/** The column with the states of each machine, as `schema.table.column`; the default for `x` is `concord.xs.status`. */
 const columnOfMachine: Readonly<Record<string, string>> = {
   command: 'concord.commands.status',
   approval: 'concord.approvals.status',
@@ -34,10 +34,10 @@ const columnOfMachine: Readonly<Record<string, string>> = {
   'flow-outbox': 'flow.outbox.status',
 }
 
-/** Stored in the scheduler's own SQLite file, which its own tests read. */
+/** Stored in the SQLite file of the scheduler, which its own tests read. */
 const inSqlite: readonly string[] = ['scheduler-job', 'scheduler-job-run', 'scheduler-reservation']
 
-/** Machines whose room has not brought its tables yet. An entry whose table has come is a mistake. */
+/** Machines without a table so far. An entry with a table is a mistake. */
 const withoutTable: readonly string[] = [
   'agent-invocation',
   'registry-entity',
@@ -87,7 +87,7 @@ const closedList = /CHECK \(\(\(?(\w+)\)?(?:::text)? = ANY \(\(?ARRAY\[([^\]]*)\
 
 const quoted = (values: string) => [...values.matchAll(/'([^']*)'/g)].flatMap((value) => value[1] ?? [])
 
-/** Every column of a schema dump that takes the values of a list only, by a CHECK of its own or by its domain. */
+/** Every column of a schema dump with a closed list, from its own CHECK or from its domain. */
 export function checkLists(dump: string): CheckLists {
   const domains = new Map<string, string[]>()
   for (const [line, domain = ''] of dump.matchAll(/^create domain (\S+) as .*$/gim)) {

@@ -1,4 +1,4 @@
-/** Migrations are numbered without holes, have a way back, and never change once their checksum is frozen. */
+/** Migrations are numbered without gaps, have a way back, and never change after their checksum is frozen. */
 import { createHash } from 'node:crypto'
 import type { Finding } from './finding.ts'
 import type { Tree } from './tree.ts'
@@ -44,7 +44,7 @@ function frozenProblems(frozen: string | undefined, text: string): string[] {
     : ['was edited after its checksum was frozen; put the change into a new migration']
 }
 
-/** The same rule as the migrator's, written a second time on purpose: line ends and trailing blanks do not count. */
+/** The rule of the migrator, repeated on purpose: line ends and trailing blanks do not count. */
 export function checksum(text: string): string {
   const lines = text.replace(/^\uFEFF/, '').split(/\r\n|\r|\n/)
   const plain = lines.map((line) => line.trimEnd()).join('\n')

@@ -1,4 +1,4 @@
-/** Keeps advice true: every `concord …` that a text names is a command of the program, with flags that it takes. */
+/** Checks every `concord …` in a text: it is a command of the program with valid flags. */
 import { type Finding, lineAt } from './finding.ts'
 import { isTest, type Tree } from './tree.ts'
 
@@ -17,7 +17,7 @@ export function readHelp(text: string): KnownCommands {
   )
 }
 
-/** In backticks, after a prompt, or at the start of a line of a code block; up to what ends a command in a shell. */
+/** In backticks, after a prompt, or at the start of a line in a code block, up to the end of the shell command. */
 const inText = /`(?:\.\/)?concord ([^`\n]+)`/g
 const inSession = /^\s*(?:\$ )?(?:\.\/)?concord ([^\n]+)$/gm
 const word = /^[a-z][a-z-]*$/
@@ -43,12 +43,12 @@ function problemOf(line: string, known: KnownCommands): string | undefined {
   const own = known.get(path)
   const global = known.get('')
   const strange = (line.match(/(?<=\s)--[a-z][a-z-]*/g) ?? []).find((flag) => !own?.has(flag) && !global?.has(flag))
-  // What stands behind `--` belongs to the program that a job runs.
+  // Words after `--` belong to the program of a job.
   if (strange === undefined || line.includes(' -- ')) return undefined
   return `gives \`concord ${path}\` the flag ${strange}, which it does not take`
 }
 
-/** The longest known path that the words begin with; undefined when the next word should have been one of its verbs. */
+/** The longest known command path at the start of the words; undefined when the next word should be one of its verbs. */
 function commandPath(words: readonly string[], known: KnownCommands): string | undefined {
   let path = ''
   for (const each of words) {

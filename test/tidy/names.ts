@@ -1,10 +1,10 @@
-/** Names say what, in kebab-case; a folder or file that could hold anything is not a name. */
+/** File and folder names are in kebab-case and say what is inside. */
 import type { Finding } from './finding.ts'
 import type { Tree } from './tree.ts'
 
 const roots = /^(src|test|scripts|bench|examples|console|docs)\//
 const kebab = /^[a-z0-9]+(-[a-z0-9]+)*$/
-/** What a test needs stands between its name and `.test`. */
+/** The needs of a test are between its name and `.test`. */
 const endings =
   /^(\.(pg|journey|chaos|browser))?\.test\.tsx?$|^(\.case|\.d)?\.tsx?$|^\.(json|jsonl|md|sql|ya?ml|css|html|svg|png|ico|txt|sh|woff2)$/
 const migration = /^\d{4}_[a-z0-9]+(_[a-z0-9]+)*\.sql$/

@@ -8,7 +8,7 @@ type Exports = Readonly<Record<string, string | Readonly<Record<string, string>>
 const { exports } = JSON.parse(tree.get('package.json') ?? '{}') as { exports: Exports }
 const readme = tree.get('README.md') ?? ''
 
-/** What each piece must do without: a piece that brings it along cannot be adopted alone. */
+/** The modules that each piece must not load; otherwise it could not be used alone. */
 const pieces = {
   'concord/kernel': { gives: 'canMove', without: /node_modules/ },
   'concord/store': { gives: 'migrateUp', without: /@dbos-inc|\/hono\/|\/src\/(domains|runtime|api|app)\// },
@@ -18,7 +18,7 @@ const pieces = {
   },
 } as const
 
-/** In a process of its own: what it gives, and every module that was loaded for it. */
+/** Loads the piece in a child process and returns its names and every loaded module. */
 function load(piece: string): { readonly names: readonly string[]; readonly loaded: readonly string[] } {
   const hook = `import { registerHooks } from 'node:module'
 const loaded = []
@@ -36,7 +36,7 @@ console.log(JSON.stringify({ names, loaded }))`
 
 describe('pieces of the package', () => {
   for (const [piece, { gives, without }] of Object.entries(pieces))
-    test(`[PRM-26] ${piece} stands alone: it loads without the others`, () => {
+    test(`[PRM-26] ${piece} loads without the others`, () => {
       assert.ok(Object.hasOwn(exports, piece.replace('concord', '.')), 'the package offers it')
       const { names, loaded } = load(piece)
       assert.ok(names.includes(gives), `${gives} is among ${names.length} names`)
@@ -48,7 +48,7 @@ describe('pieces of the package', () => {
         loaded.filter((url) => without.test(url)),
         [],
       )
-      assert.ok(readme.includes(`| \`${piece}\` |`), 'the README tells of it')
+      assert.ok(readme.includes(`| \`${piece}\` |`), 'the README describes it')
     })
 
   test('[PRM-26] the README says what Concord is not', () => {

@@ -10,8 +10,8 @@ describe('pins', () => {
   test('what is new, gone or changed asks for a decision', () => {
     const pinned = { a: 'conflict', b: 'invalid', c: 'rate' }
     assertFindings(checkPins('pins.json', 'refusal code', pinned, { a: 'conflict', b: 'forbidden', d: 'usage' }), [
-      'pins.json: decide: refusal code d (usage) is new and will be relied on; if so, node test/tidy/pins/accept.ts',
-      'pins.json: decide: refusal code c is gone, and whoever relies on it breaks; if so, node test/tidy/pins/accept.ts',
+      'pins.json: decide: refusal code d (usage) is new, and users will rely on it; if so, node test/tidy/pins/accept.ts',
+      'pins.json: decide: refusal code c is gone and breaks its users; if so, node test/tidy/pins/accept.ts',
       'pins.json: decide: refusal code b was invalid and is now forbidden; if so, node test/tidy/pins/accept.ts',
     ])
     assertFindings(checkPins('pins.json', 'refusal code', pinned, pinned), [])

@@ -1,9 +1,9 @@
-/** A file that is more than a screen, and every door, opens with a doc comment that says in a sentence what it is for. */
+/** Every file over 60 lines and every index.ts opens with a doc comment that says its purpose in a sentence. */
 import type { Finding } from './finding.ts'
 import { linesOf } from './size.ts'
 import { isTest, sources, type Tree } from './tree.ts'
 
-/** Up to here the code says it. */
+/** The code of a shorter file speaks for itself. */
 const shortLines = 60
 const opening = /^(?:#![^\n]*\n)?\/\*\*([\s\S]*?)\*\//
 

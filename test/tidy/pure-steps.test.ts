@@ -6,17 +6,17 @@ import { plantTree, readTree } from './tree.ts'
 
 const path = 'src/domains/flow/advance.ts'
 const behind = 'src/domains/flow/decide.ts'
-const told = 'a step is told what it must know'
+const advice = 'pass its result into the step'
 
 describe('pure steps', () => {
   for (const [code, problem] of [
-    ['await db.run(find)', 'says await: a step decides'],
-    ['export async function advance() {}', 'says async: a step decides'],
-    [`import { statement } from '#store'`, `loads statement from #store: ${told}`],
-    [`import { type Tx, failpoint } from '#store'`, `loads failpoint from #store: ${told}`],
-    [`import { takeTurn } from '#turns'`, `loads takeTurn from #turns: ${told}`],
-    [`import { readFile } from 'node:fs/promises'`, `loads readFile from node:fs/promises: ${told}`],
-    [`import { generateText } from 'ai'`, `loads generateText from ai: ${told}`],
+    ['await db.run(find)', 'says await: a step only decides'],
+    ['export async function advance() {}', 'says async: a step only decides'],
+    [`import { statement } from '#store'`, `loads statement from #store: ${advice}`],
+    [`import { type Tx, failpoint } from '#store'`, `loads failpoint from #store: ${advice}`],
+    [`import { takeTurn } from '#turns'`, `loads takeTurn from #turns: ${advice}`],
+    [`import { readFile } from 'node:fs/promises'`, `loads readFile from node:fs/promises: ${advice}`],
+    [`import { generateText } from 'ai'`, `loads generateText from ai: ${advice}`],
   ] as const) {
     test(`[DET-01] [DET-03] [CMD-17] ${code} is found in a step`, () =>
       assertFindings(checkPureSteps(plantTree({ [path]: `\n${code}` })), [`${path}:2: ${problem}`]))

@@ -1,6 +1,6 @@
 /**
- * Holds the steps of processes pure: `advance.ts` of a room, and every file that it loads, awaits nothing and loads nothing that does I/O. Then a
- * step can only return what is to be done, and the drive does it.
+ * Keeps the steps of processes pure: `advance.ts` of a room, and every file that it loads, awaits nothing and loads nothing that
+ * does I/O. A step only returns its decision, and the drive carries it out.
  */
 import { posix } from 'node:path'
 import { type Token, tokenize } from '../../scripts/source/tokens.ts'
@@ -23,18 +23,18 @@ function problemsIn(tree: Tree, path: string, seen: Set<string>): Finding[] {
   if (text === undefined) return [{ path, problem: 'does not exist' }]
   const waits = tokenize(text)
     .filter(({ kind, text: word }: Token) => kind === 'word' && /^(async|await)$/.test(word))
-    .map(({ text: word, start }) => ({ path, line: lineAt(text, start), problem: `says ${word}: a step decides` }))
+    .map(({ text: word, start }) => ({ path, line: lineAt(text, start), problem: `says ${word}: a step only decides` }))
   const loads = valuesIn(text).flatMap(({ name, from, at }) => {
     if (harmless.test(from)) return []
     if (from.startsWith('.')) return problemsIn(tree, posix.join(posix.dirname(path), from), seen)
     const behind = behindDoor(tree, from, name)
     if (behind !== undefined) return problemsIn(tree, behind, seen)
-    return [{ path, line: lineAt(text, at), problem: `loads ${name} from ${from}: a step is told what it must know` }]
+    return [{ path, line: lineAt(text, at), problem: `loads ${name} from ${from}: pass its result into the step` }]
   })
   return [...waits.slice(0, 1), ...loads]
 }
 
-/** Values alone: `import { type A, b as c }` gives `b`. */
+/** Value imports only: `import { type A, b as c }` gives `b`. */
 function valuesIn(text: string): { readonly name: string; readonly from: string; readonly at: number }[] {
   const named = [...text.matchAll(/^import \{([^}]*)\} from '([^']+)'/gm)]
   return named.flatMap(({ 1: list = '', 2: from = '', index: at }) =>
@@ -46,7 +46,7 @@ function valuesIn(text: string): { readonly name: string; readonly from: string;
   )
 }
 
-/** The file of another room that a name of its index comes from. */
+/** The file of another room behind a name of its index. */
 function behindDoor(tree: Tree, from: string, name: string): string | undefined {
   const room = /^#(domains\/[a-z-]+)$/.exec(from)?.[1]
   if (room === undefined) return undefined

@@ -25,7 +25,7 @@ describe('purity', () => {
   }
 
   for (const [code, problem] of [
-    ['await fetch(url)', 'fetch( is not an argument: the kernel talks to nobody'],
+    ['await fetch(url)', 'fetch( is not an argument: the kernel does no I/O'],
     ['await Promise.race(all)', 'Promise.race is not an argument: the order of answers is chance'],
   ] as const) {
     test(`[DET-02] ${code} is found in the kernel`, () =>

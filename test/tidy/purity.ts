@@ -1,9 +1,9 @@
-/** Looks for the clock, dice, timers and the environment where only arguments may bring them in. */
+/** Finds uses of the clock, randomness, timers and the environment where they must be arguments. */
 import { type Finding, lineAt } from './finding.ts'
 import { isTest, sources, type Tree } from './tree.ts'
 import { type Token, tokenize } from '../../scripts/source/tokens.ts'
 
-/** Words as they follow on each other, with what to do instead. */
+/** Sequences of words, each with its replacement. */
 const everywhere: readonly [words: string, instead: string][] = [
   ['Date . now', 'take a Clock'],
   ['new Date ( )', 'take a Clock'],
@@ -17,7 +17,7 @@ const everywhere: readonly [words: string, instead: string][] = [
   ['process . env', 'take settings as arguments'],
 ]
 const kernelOnly: readonly [words: string, instead: string][] = [
-  ['fetch (', 'the kernel talks to nobody'],
+  ['fetch (', 'the kernel does no I/O'],
   ['Promise . race', 'the order of answers is chance'],
   ['process .', 'the kernel knows no process'],
   ['console .', 'the kernel returns values'],
@@ -44,7 +44,7 @@ function asWritten(words: string): string {
 }
 
 function follows(tokens: readonly Token[], index: number, words: readonly string[]): boolean {
-  // `obj.fetch(…)` and `{ setTimeout: … }` are other people's names.
+  // `obj.fetch(…)` and `{ setTimeout: … }` are other names.
   if (tokens[index - 1]?.text === '.' && words[0] !== 'randomUUID' && words[0] !== 'getRandomValues') return false
   if (tokens[index + 1]?.text === ':' && words.length === 1) return false
   return words.every((word, offset) => {

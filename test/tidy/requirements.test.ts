@@ -4,7 +4,7 @@ import { assertFindings, assertTidy } from './finding.ts'
 import { checkRequirements, readRows } from './requirements.ts'
 import { plantTree, readTree } from './tree.ts'
 
-/** Not written out, so that the planted citations are none of this file. */
+/** Composed at run time, so that the planted citations do not count for this file. */
 const prefix = 'ST'
 const row = (id: string) => `| ${id} | text | unit | core |\n`
 
@@ -15,7 +15,7 @@ describe('requirements', () => {
       'docs/requirements/api.md': row('ST-01'),
     })
     assertFindings(checkRequirements(planted, { ST: 2 }), [
-      'docs/requirements/: ST-01 stands in states.md:1 and api.md:1',
+      'docs/requirements/: ST-01 is in states.md:1 and api.md:1',
       'docs/requirements/: ST-02 is gone',
       'docs/requirements/: ST-03 is not counted in test/tidy/requirements.ts',
     ])

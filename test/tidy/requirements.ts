@@ -1,4 +1,4 @@
-/** The ledger is whole, and no test cites a row that does not exist. */
+/** The requirements are complete, and no test cites a row that does not exist. */
 import { findDuplicates, parseRows, type Row } from '../../scripts/requirements/rows.ts'
 import { citationsInSource } from '../../scripts/requirements/titles.ts'
 import type { Finding } from './finding.ts'
@@ -6,7 +6,7 @@ import { isTest, sources, type Tree } from './tree.ts'
 
 const folder = 'docs/requirements/'
 
-/** How many rows each prefix has. A row is never removed and never renumbered, so these numbers only grow. */
+/** The number of rows of each prefix. Rows are never removed or renumbered, so the numbers only grow. */
 const rowsPerPrefix: Readonly<Record<string, number>> = {
   PRM: 28,
   CMD: 23,
@@ -60,7 +60,7 @@ export function checkRequirements(tree: Tree, expected: Readonly<Record<string, 
   return [
     ...findDuplicates(rows).map(({ id, places }) => ({
       path: folder,
-      problem: `${id} stands in ${places.join(' and ')}`,
+      problem: `${id} is in ${places.join(' and ')}`,
     })),
     ...wanted.filter((id) => !known.has(id)).map((id) => ({ path: folder, problem: `${id} is gone` })),
     ...[...known]
@@ -70,7 +70,7 @@ export function checkRequirements(tree: Tree, expected: Readonly<Record<string, 
   ]
 }
 
-/** Two digits where they suffice for the prefix, three for the large ones. */
+/** Two digits, or three for large prefixes. */
 function idsOf(prefix: string, count: number): string[] {
   const width = count > 99 ? 3 : 2
   return Array.from({ length: count }, (_, index) => `${prefix}-${String(index + 1).padStart(width, '0')}`)

@@ -1,18 +1,18 @@
 /**
- * The rooms of Concord, from the ground up: who may enter which, and which packages each may use. A room may name only
- * rooms that stand above it in this list, so no circle can arise.
+ * The rooms of Concord from the bottom up: which rooms and packages each may import. A room may import only rooms above it in
+ * this list, so there is no cycle.
  */
 export type Room = {
-  /** Its folder under `src/`; the deepest room that holds a file is the file's room. */
+  /** Its folder under `src/`; a file belongs to the deepest room that contains it. */
   readonly name: string
   readonly enters: readonly string[]
-  /** Rooms whose types it may import, and nothing else of them. */
+  /** Rooms of which it may import types only. */
   readonly types?: readonly string[]
-  /** Package names; `@scope/*` and `node:*` stand for all of a kind. */
+  /** Package names; `@scope/*` and `node:*` allow all of a kind. */
   readonly packages: readonly string[]
 }
 
-/** What every domain on Postgres may use: shapes for its edge and pure parts of node. */
+/** What every domain on Postgres may use: zod for its contracts and pure parts of node. */
 const domain = ['zod', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
 
 const ground = ['kernel', 'contract', 'store'] as const
@@ -30,7 +30,7 @@ const allDomains = [
 ] as const
 const engines = ['runtime/book', 'runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
 
-/** Files that may import a name put together at run time, and why. */
+/** Files that may import a computed name, with the reason. */
 export const computedImports: Readonly<Record<string, string>> = {
   'src/app/project.ts': 'the configuration of a project lies in the folder of that project',
   'src/store/embedded/programs.ts':
@@ -116,7 +116,7 @@ export const rooms: readonly Room[] = [
     enters: [...ground, 'domains/identity', 'domains/artifacts'],
     packages: [...domain, 'yaml'],
   },
-  // Data alone: the refusal tables of all rooms as one.
+  // Data only: the refusal tables of all rooms.
   { name: 'refusals', enters: ['kernel'], packages: [] },
   { name: 'api', enters: [...allDomains, 'refusals'], packages: ['hono', '@hono/*', 'zod', 'node:*'] },
   { name: 'mcp', enters: allDomains, packages: ['@modelcontextprotocol/*', 'hono', 'zod', 'node:*'] },
@@ -131,6 +131,6 @@ export const rooms: readonly Room[] = [
     types: allDomains.filter((name) => name.startsWith('domains/')),
     packages: ['commander', 'picocolors', 'yaml', 'node:*'],
   },
-  // `src/index.ts`: what the package shows to others.
+  // `src/index.ts`: what the package exports.
   { name: '', enters: [...allDomains, ...engines, 'api', 'mcp', 'app'], packages: [] },
 ]

@@ -100,7 +100,7 @@ describe('rooms: what the check sees on a planted fault', () => {
       '[DET-11] a computed import is refused',
       'src/app/a.ts',
       `await import(name)`,
-      'imports a computed name; nobody can tell which room it enters',
+      'imports a computed name, so its room is unknown',
     ],
     [
       'the scheduler enters the store',
@@ -124,35 +124,35 @@ describe('rooms: what the check sees on a planted fault', () => {
       'a relative path climbs out',
       'src/domains/flow/a.ts',
       `import { x } from '../commands/submit.ts'`,
-      '../commands/submit.ts leaves domains/flow; go through a door (#…)',
+      '../commands/submit.ts leaves domains/flow; import through an entry (#…)',
     ],
     [
       'a relative path climbs out of an engine',
       'src/runtime/dbos/a.ts',
       `import { x } from '../port.ts'`,
-      '../port.ts leaves runtime/dbos; go through a door (#…)',
+      '../port.ts leaves runtime/dbos; import through an entry (#…)',
     ],
     [
       'a relative path climbs into an engine',
       'src/runtime/index.ts',
       `export * from './dbos/index.ts'`,
-      './dbos/index.ts leaves runtime; go through a door (#…)',
+      './dbos/index.ts leaves runtime; import through an entry (#…)',
     ],
     [
       'a relative path climbs out of src',
       'src/store/a.ts',
       `import x from '../../test/support/x.ts'`,
-      '../../test/support/x.ts leaves store; go through a door (#…)',
+      '../../test/support/x.ts leaves store; import through an entry (#…)',
     ],
     ['a relative path without its ending', 'src/store/a.ts', `import { x } from './db'`, './db needs its file ending'],
     [
-      'a door into the middle of a room',
+      'an import of an internal file of a room',
       'src/api/a.ts',
       `import { x } from '#domains/flow/repository'`,
-      '#domains/flow/repository is no door',
+      '#domains/flow/repository is not an entry',
     ],
     [
-      'a door back into the same room',
+      'an entry of the same room',
       'src/store/a.ts',
       `import { x } from '#store'`,
       '#store leads back into store; use a relative path',
@@ -168,7 +168,7 @@ describe('rooms: what the check sees on a planted fault', () => {
       'a test that climbs into src',
       'test/chaos/a.test.ts',
       `import { openDb } from '../../src/store/db.ts'`,
-      '../../src/store/db.ts climbs into src; go through a door (#…)',
+      '../../src/store/db.ts reaches into src; import through an entry (#…)',
     ],
   ] as const) {
     test(title, () => assertFindings(found(path, line), [`${path}:1: ${problem}`]))
@@ -196,7 +196,7 @@ describe('rooms: what the check sees on a planted fault', () => {
       { name: 'store', enters: ['kernel'], packages: [] },
     ]
     assertFindings(checkRooms(plantTree({}), upside), [
-      'test/tidy/room-table.ts: kernel names store, which does not stand above it',
+      'test/tidy/room-table.ts: kernel names store, which is not above it',
     ])
   })
 

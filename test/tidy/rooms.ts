@@ -1,11 +1,11 @@
-/** Holds the source tree to the room table: doors between rooms, relative paths inside, packages where they belong. */
+/** Checks the source tree against the room table: imports between rooms, relative paths inside a room, and packages. */
 import { posix } from 'node:path'
 import { type Finding, lineAt } from './finding.ts'
 import { computed, findImports } from '../../scripts/source/imports.ts'
 import { computedImports, type Room } from './room-table.ts'
 import { isTest, sources, type Tree } from './tree.ts'
 
-/** What a test may use on top of its room's own packages. */
+/** The packages that a test may use in addition to those of its room. */
 const testPackages = ['node:*', 'fast-check', 'croner']
 
 export function checkRooms(tree: Tree, rooms: readonly Room[]): Finding[] {
@@ -22,7 +22,7 @@ export function checkRooms(tree: Tree, rooms: readonly Room[]): Finding[] {
   return [...inside, ...checkOutside(tree), ...checkTable(rooms)]
 }
 
-/** The room as an `import type` sees it. */
+/** The room of an `import type`. */
 function withTypes(room: Room): Room {
   return { ...room, enters: [...room.enters, ...(room.types ?? [])] }
 }
@@ -31,7 +31,7 @@ function withTypes(room: Room): Room {
 function roomOf(pathInSource: string, rooms: readonly Room[]): Room {
   const homes = rooms.filter(({ name }) => name === '' || pathInSource.startsWith(`${name}/`))
   const [deepest] = homes.toSorted((a, b) => b.name.length - a.name.length)
-  // A folder that no row names may enter nothing and is told so at its first import.
+  // A folder without a row may import nothing and is reported at its first import.
   const isRootFile = !pathInSource.includes('/')
   return deepest && (deepest.name !== '' || isRootFile)
     ? deepest
@@ -39,8 +39,7 @@ function roomOf(pathInSource: string, rooms: readonly Room[]): Room {
 }
 
 function problemsOf(specifier: string, path: string, room: Room, rooms: readonly Room[]): string[] {
-  if (specifier === computed)
-    return path in computedImports ? [] : ['imports a computed name; nobody can tell which room it enters']
+  if (specifier === computed) return path in computedImports ? [] : ['imports a computed name, so its room is unknown']
   if (specifier.startsWith('.')) return relativeProblems(specifier, path, room, rooms)
   if (specifier.startsWith('#')) return doorProblems(specifier, path, room, rooms)
   const allowed = isTest(path) ? [...room.packages, ...testPackages] : room.packages
@@ -51,10 +50,10 @@ function problemsOf(specifier: string, path: string, room: Room, rooms: readonly
 
 function relativeProblems(specifier: string, path: string, room: Room, rooms: readonly Room[]): string[] {
   const target = posix.join(posix.dirname(path), specifier)
-  // The registry reads the refusal table of every room, which imports nothing but the kernel.
+  // The registry reads the refusal table of every room, which imports only the kernel.
   if (path === 'src/refusals/index.ts' && /^src\/[a-z/-]+\/refusals\.ts$/.test(target)) return []
   if (!target.startsWith('src/') || roomOf(target.slice('src/'.length), rooms).name !== room.name) {
-    return [`${specifier} leaves ${title(room)}; go through a door (#…)`]
+    return [`${specifier} leaves ${title(room)}; import through an entry (#…)`]
   }
   return /\.(ts|tsx|json)$/.test(specifier) ? [] : [`${specifier} needs its file ending`]
 }
@@ -62,19 +61,20 @@ function relativeProblems(specifier: string, path: string, room: Room, rooms: re
 function doorProblems(specifier: string, path: string, room: Room, rooms: readonly Room[]): string[] {
   if (specifier.startsWith('#test/')) return isTest(path) ? [] : [`${specifier} is for tests only`]
   const target = throughDoor(specifier, rooms)
-  if (target === undefined) return [`${specifier} is no door`]
+  if (target === undefined) return [`${specifier} is not an entry`]
   if (target === room.name) return [`${specifier} leads back into ${title(room)}; use a relative path`]
   if (!room.enters.includes(target)) return [`${title(room)} may not enter ${target}`]
   return []
 }
 
-/** `#kernel/x` opens any file of the kernel; every other room has exactly one door. */
+/** `#kernel/x` is any file of the kernel; every other room has one entry. */
 function throughDoor(specifier: string, rooms: readonly Room[]): string | undefined {
   const name = specifier.slice(1)
-  // Two rooms have a door per file: the kernel, whose parts stand alone, and app, so that the command line loads only what it runs.
+  // Two rooms have an entry per file: the kernel, whose parts are independent, and app, so that the command line loads only what
+  // it runs.
   const perFile = /^(kernel|app)\//.exec(name)?.[1]
   if (perFile !== undefined) return perFile
-  // Types only: the rows as the catalogue has them.
+  // Types only: the rows of the catalogue.
   if (name === 'store/rows') return 'store'
   return rooms.find((room) => room.name !== '' && room.name === name)?.name
 }
@@ -85,10 +85,10 @@ function isOf(pattern: string, specifier: string): boolean {
 }
 
 function title(room: Room): string {
-  return room.name === '' ? 'the front door' : room.name
+  return room.name === '' ? 'src/index.ts' : room.name
 }
 
-/** Tests and examples come in through the doors as well; test support and scripts are the house's own tools. */
+/** Tests and examples use the entries as well; test support and scripts are exempt. */
 function checkOutside(tree: Tree): Finding[] {
   const outside = sources(tree, 'test', 'bench', 'examples').filter(([path]) => !path.startsWith('test/support/'))
   return outside.flatMap(([path, text]) =>
@@ -99,12 +99,12 @@ function checkOutside(tree: Tree): Finding[] {
       .map(({ specifier, start }) => ({
         path,
         line: lineAt(text, start),
-        problem: `${specifier} climbs into src; go through a door (#…)`,
+        problem: `${specifier} reaches into src; import through an entry (#…)`,
       })),
   )
 }
 
-/** The table itself: only rooms that stand above. */
+/** The table itself: a room may name only rooms above it. */
 function checkTable(rooms: readonly Room[]): Finding[] {
   return rooms.flatMap((room, index) => {
     const above = new Set(rooms.slice(0, index).map(({ name }) => name))
@@ -112,7 +112,7 @@ function checkTable(rooms: readonly Room[]): Finding[] {
       .filter((name) => !above.has(name))
       .map((name) => ({
         path: 'test/tidy/room-table.ts',
-        problem: `${title(room)} names ${name}, which does not stand above it`,
+        problem: `${title(room)} names ${name}, which is not above it`,
       }))
   })
 }

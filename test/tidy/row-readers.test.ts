@@ -26,5 +26,5 @@ describe('readers of rows', () => {
   const tree = readTree()
   test('[PRM-05] rows decide; events are evidence, read by those who show them', () =>
     assertTidy(checkEventReaders(tree)))
-  test('[EFF-04] [SUP-06] nobody looks for work among effects', () => assertTidy(checkEffectReaders(tree)))
+  test('[EFF-04] [SUP-06] no code searches for work among effects', () => assertTidy(checkEffectReaders(tree)))
 })

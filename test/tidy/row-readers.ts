@@ -1,8 +1,8 @@
-/** Who may read which evidence: nobody decides from events, and nobody looks for work among effects. */
+/** No code decides from events, and none searches for work among effects. */
 import { type Finding, lineAt } from './finding.ts'
 import { isTest, sources, type Tree } from './tree.ts'
 
-/** Readers of events, each with what it reads them for; none of them decides about a command. */
+/** Readers of events, each with its purpose; none of them decides about a command. */
 const eventReaders: Readonly<Record<string, string>> = {
   'src/domains/commands/alerts.ts':
     'alerts operators of an incident once: the incident and the alert are facts, and no command follows from them',
@@ -17,9 +17,9 @@ const eventReaders: Readonly<Record<string, string>> = {
     'finds what is old enough to move into the archive; the rows of commands decide',
   'src/domains/commands/history/history-archive.ts': 'shows history to the operator',
   'src/domains/commands/invariants/find-broken-invariants.ts':
-    'compares rows with their events, for whoever examines a house; decides nothing',
+    'compares rows with their events, for a person who examines an installation; decides nothing',
   'src/domains/commands/invariants/invariants.ts':
-    'compares rows with their events, for whoever examines a house; decides nothing',
+    'compares rows with their events, for a person who examines an installation; decides nothing',
 }
 
 export function checkEventReaders(tree: Tree): Finding[] {
@@ -34,7 +34,7 @@ export function checkEventReaders(tree: Tree): Finding[] {
     )
 }
 
-/** An effect is read by its command or by its own id, or counted; whoever asks which effects are open is building a queue. */
+/** An effect is read by its command or its id, or counted; a search for open effects would be a queue. */
 export function checkEffectReaders(tree: Tree): Finding[] {
   return sources(tree, 'src/domains', 'src/api', 'src/app', 'src/store', 'src/runtime')
     .filter(([path]) => !isTest(path))
@@ -49,7 +49,7 @@ export function checkEffectReaders(tree: Tree): Finding[] {
     )
 }
 
-/** The statement around the mention: from the quote before it to the quote after it. */
+/** The statement around the match, from quote to quote. */
 function isNamedOrCounted(text: string, at: number): boolean {
   const statement = text.slice(text.lastIndexOf('`', at), text.indexOf('`', at))
   return /\b(?:command_id|domain_effect_id)\s*=/.test(statement) || /count\(\*\)/.test(statement)

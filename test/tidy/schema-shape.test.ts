@@ -7,7 +7,7 @@ const tree = readTree()
 const dumpPath = 'src/store/schema.sql'
 const readmePath = 'src/store/README.md'
 
-/** The real picture with one thing wrong. */
+/** The real picture with one mistake. */
 function found(path: string, from: string | RegExp, to: string) {
   const text = tree.get(path) ?? ''
   const planted: Tree = new Map([...tree, [path, text.replace(from, to)]])
@@ -24,7 +24,7 @@ describe('the shape of the schema', () => {
   test('[PER-01] a row that does not say where its content lies is found', () =>
     assertFindings(found(dumpPath, /^ {2}location /m, '  place '), [`${dumpPath}: concord.artifacts has no location`]))
 
-  test('[PER-01] a log that somebody may change is found', () =>
+  test('[PER-01] a log that a role may change is found', () =>
     assertFindings(
       found(
         dumpPath,
@@ -44,7 +44,7 @@ describe('the shape of the schema', () => {
       [`${dumpPath}: concord.swarm_runs has no JSON column: what differs by type needs a migration each time`],
     ))
 
-  test('[PER-01] a table that nobody explains, and one that is not there, are found', () => {
+  test('[PER-01] an undocumented table, and a documented one that does not exist, are found', () => {
     assertFindings(
       found(
         dumpPath,
@@ -54,7 +54,7 @@ describe('the shape of the schema', () => {
       [`${readmePath}: does not tell of concord.command_notes`],
     )
     assertFindings(found(readmePath, 'swarm_runs, agent_runs', 'swarm_runs, agent_runs, agent_notes'), [
-      `${readmePath}: tells of concord.agent_notes, which is not there`,
+      `${readmePath}: documents concord.agent_notes, which does not exist`,
     ])
   })
 

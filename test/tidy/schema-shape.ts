@@ -1,4 +1,4 @@
-/** The shape of the schema: every table is declared and explained, logs are append-only, types grow in JSONB, blobs lie outside. */
+/** The shape of the schema: every table is documented, logs are append-only, types grow in JSONB, blobs are outside. */
 import type { Finding } from './finding.ts'
 import type { Tree } from './tree.ts'
 
@@ -17,7 +17,7 @@ function tablesOf(dump: string): ReadonlyMap<string, readonly string[]> {
   return tables
 }
 
-/** What only ever grows. */
+/** Tables that only grow. */
 const appendOnly = [
   'concord.journal',
   'concord.domain_event_seals',
@@ -25,7 +25,7 @@ const appendOnly = [
   'concord.memory_reads',
 ] as const
 
-/** What a new type, project or provider adds to without a migration. */
+/** Columns to which a new type, project or provider adds without a migration. */
 const extensible = [
   'concord.commands',
   'concord.domain_effects',
@@ -40,13 +40,13 @@ const extensible = [
   'schedules.command_schedules',
 ] as const
 
-/** Columns that say where content lies instead of holding it. */
+/** Columns that locate content instead of holding it. */
 const references = { 'concord.artifacts': ['location', 'checksum', 'size_bytes'] } as const
 
 export function checkSchemaShape(tree: Tree): Finding[] {
   const dump = tree.get(dumpPath) ?? ''
   const tables = tablesOf(dump)
-  const told = toldTables(tree.get(readmePath) ?? '')
+  const documented = documentedTables(tree.get(readmePath) ?? '')
   const inDump = [
     ...[...tables.keys()].flatMap((table) => checkColumns(table, bodyOf(dump, table))),
     ...appendOnly.flatMap((table) => checkAppendOnly(dump, table)),
@@ -59,10 +59,10 @@ export function checkSchemaShape(tree: Tree): Finding[] {
   ].map((problem) => ({ path: dumpPath, problem }))
   const inReadme = [
     ...[...tables.keys()]
-      // A table may explain itself: the sentence stands in its migration.
-      .filter((table) => !told.includes(table) && !dump.includes(`\ncomment on table ${table} is `))
+      // A table may be explained by a sentence in its migration.
+      .filter((table) => !documented.includes(table) && !dump.includes(`\ncomment on table ${table} is `))
       .map((table) => `does not tell of ${table}`),
-    ...told.filter((table) => !tables.has(table)).map((table) => `tells of ${table}, which is not there`),
+    ...documented.filter((table) => !tables.has(table)).map((table) => `documents ${table}, which does not exist`),
   ].map((problem) => ({ path: readmePath, problem }))
   return [...inDump, ...inReadme]
 }
@@ -80,14 +80,14 @@ function checkColumns(table: string, body: string): string[] {
 
 function checkAppendOnly(dump: string, table: string): string[] {
   const grants = [...dump.matchAll(new RegExp(`^grant ([^;]*) on ${table.replace('.', '\\.')} to (\\w+);$`, 'gm'))]
-  if (grants.length === 0) return [`${table} is granted to nobody`]
+  if (grants.length === 0) return [`${table} has no grants`]
   return grants
     .filter(([, rights = '']) => /\b(update|delete|truncate|all)\b/.test(rights))
     .map(([, , role]) => `${table} is append-only, and ${role} may change it`)
 }
 
 /** `| \`concord\` | a, b | … |`; an empty first cell means the schema of the row above. */
-function toldTables(readme: string): string[] {
+function documentedTables(readme: string): string[] {
   let schema = ''
   return [...readme.matchAll(/^\| +(?:`(\w+)`)? +\| ([a-z_, ]+?)(?::[^|]*)? +\|$/gm)].flatMap(
     ([, named, list = '']) => {

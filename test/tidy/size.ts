@@ -1,12 +1,12 @@
-/** No source file is longer than a person reads in one sitting. */
+/** No source file is longer than 400 lines. */
 import type { Finding } from './finding.ts'
 import { edgesOf, readGraph } from '../../scripts/source/graph.ts'
 import { isTest, sources, type Tree } from './tree.ts'
 
 export const longestLines = 400
-/** Drawn from the catalogue, one line per column. */
+/** Generated from the catalogue, one line per column. */
 const generated = ['src/store/rows.ts']
-/** From here on a file is worth a second look; it is told, not refused. */
+/** Longer files are reported, not refused. */
 export const longLines = 200
 
 export function linesOf(text: string): number {
@@ -20,7 +20,7 @@ export function checkSize(tree: Tree): Finding[] {
   }))
 }
 
-/** The long ones, longest first. */
+/** Files above a length, longest first. */
 export function measure(tree: Tree, above: number): { path: string; lines: number }[] {
   return sources(tree, 'src', 'test', 'scripts', 'bench', 'examples', 'console')
     .map(([path, text]) => ({ path, lines: linesOf(text) }))
@@ -28,7 +28,7 @@ export function measure(tree: Tree, above: number): { path: string; lines: numbe
     .toSorted((a, b) => b.lines - a.lines)
 }
 
-/** A file this short with one importer is a paragraph of that file; told, not refused. */
+/** A file this short with one importer belongs into that importer; reported, not refused. */
 export const shortestLines = 40
 
 export function findFragments(tree: Tree): { path: string; lines: number; importer: string }[] {

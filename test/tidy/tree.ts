@@ -1,9 +1,9 @@
-/** Reads the repository into a map of path → text: the one thing every tidy check looks at. */
+/** Reads the repository into a map of path → text, the input of every tidy check. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Paths are relative to the repository's root and written with `/`. */
+/** Paths are relative to the root and use `/`. */
 export type Tree = ReadonlyMap<string, string>
 
 export const repositoryRoot = fileURLToPath(new URL('../../', import.meta.url))
@@ -20,7 +20,7 @@ export function readTree(root: string = repositoryRoot): Tree {
       if (entry.isDirectory()) walk(path)
       else if (entry.isFile()) {
         const text = readFileSync(path).subarray(0, largestBytes).toString('utf8')
-        // A NUL byte marks what is not text: pictures, fonts, databases.
+        // A NUL byte marks a binary file, such as a picture, font or database.
         tree.set(relative(root, path).split(sep).join('/'), text.includes('\0') ? '' : text)
       }
     }
@@ -29,7 +29,7 @@ export function readTree(root: string = repositoryRoot): Tree {
   return tree
 }
 
-/** A planted tree for showing that a check can fail. */
+/** A small tree for the tests of a check. */
 export function plantTree(files: Readonly<Record<string, string>>): Tree {
   return new Map(Object.entries(files))
 }
@@ -38,7 +38,7 @@ export function isTest(path: string): boolean {
   return /\.(test|case)\.tsx?$/.test(path)
 }
 
-/** Our own TypeScript under one of the given folders. */
+/** The TypeScript files under one of the given folders. */
 export function sources(tree: Tree, ...folders: readonly string[]): [path: string, text: string][] {
   return [...tree].filter(([path]) => /\.tsx?$/.test(path) && folders.some((folder) => path.startsWith(`${folder}/`)))
 }

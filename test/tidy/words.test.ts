@@ -3,7 +3,7 @@ import { assertFindings, assertTidy } from './finding.ts'
 import { plantTree, readTree } from './tree.ts'
 import { checkWords } from './words.ts'
 
-/** Put together from pieces, so that this file does not hold what it plants. */
+/** Composed from pieces, so that this file does not contain what it plants. */
 const said = (...pieces: string[]) => pieces.join('')
 
 describe('words', () => {

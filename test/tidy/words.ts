@@ -1,10 +1,10 @@
-/** Words that have no place in the tree: notes to ourselves, tests switched off, and talk about how the work was done. */
+/** Words that do not belong into the tree: notes, skipped tests, and talk about how the work was done. */
 import { type Finding, lineAt } from './finding.ts'
 import type { Tree } from './tree.ts'
 
 type Rule = { readonly pattern: RegExp; readonly problem: string; readonly where?: RegExp }
 
-/** Patterns are written so that they do not match themselves. */
+/** The patterns do not match themselves. */
 const rules: readonly Rule[] = [
   { pattern: /\b(T[O]DO|F[I]XME|X[X]X)\b/, problem: 'is a note to ourselves: do it or open it as a requirement' },
   { pattern: /\bnot\x20implemented\b/i, problem: 'is a stub', where: /^(src|console)\// },

@@ -84,18 +84,19 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
 function hintOf(approval: Asking, code: BlockCode): string {
   const [role] = namedRoles(approval)
   const { escalation } = requestContract(approval)
-  const isLetIn = escalation !== null && approval.approver_roles.includes(escalation.role)
-  const give = role === undefined ? undefined : `give somebody the role: concord people grant <name> ${role}`
-  const back = 'let them in again: concord people reactivate <name>, or concord people role <name> writer'
-  const ways = [
-    code === 'approver_gone' ? back : undefined,
-    give ?? 'cancel the command and ask for it again with another approver',
-    role === undefined ? undefined : 'invite somebody: concord people invite <name> --role writer',
-    escalation === null || isLetIn
-      ? undefined
-      : `or wait: after ${escalation.after_minutes} minutes the role ${escalation.role} may decide too`,
-  ]
-  return `${ways.filter((way) => way !== undefined).join('; ')}.`
+  const ways: string[] = []
+  if (code === 'approver_gone') {
+    ways.push('Restore their access: concord people reactivate <name>, or concord people role <name> writer.')
+  }
+  if (role === undefined) ways.push('Cancel the command and submit it again with another approver.')
+  else {
+    ways.push(`Grant the role: concord people grant <name> ${role}.`)
+    ways.push('Invite a person: concord people invite <name> --role writer.')
+  }
+  if (escalation !== null && !approval.approver_roles.includes(escalation.role)) {
+    ways.push(`Or wait: after ${escalation.after_minutes} minutes the role ${escalation.role} may also decide.`)
+  }
+  return ways.join(' ')
 }
 
 /** The named persons, as `user:<uuid>`. */

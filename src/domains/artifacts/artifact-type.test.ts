@@ -1,4 +1,4 @@
-/** Types and drafts: the closed list, the defaults that are safe, and what a contract refuses. */
+/** Types and drafts: the built-in list, safe defaults, and refused drafts. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
@@ -39,7 +39,7 @@ describe('artifact types', () => {
     assert.ok(openArtifactTypes(builtInArtifactTypes).ok)
   })
 
-  test('[ART-10] a contract says seven things; what is left out is the careful choice', () => {
+  test('[ART-10] a type declares seven things, with strict defaults', () => {
     const { schema: _schema, ...type } = defineArtifactType({ name: 'memo', description: 'A memo.' })
     assert.deepEqual(type, {
       name: 'memo',
@@ -55,7 +55,7 @@ describe('artifact types', () => {
     })
   })
 
-  test('a wrong contract is refused with where; a misspelt name is answered with the nearest; a later one replaces', () => {
+  test('an invalid type is refused with its path; a misspelt name gets the nearest one; a later definition replaces', () => {
     const memo = { name: 'memo', description: 'A memo.' }
     for (const wrong of [
       { ...memo, name: 'Memo Type' },
@@ -75,7 +75,7 @@ describe('artifact types', () => {
     assert.match(missed.ok ? '' : (missed.hint ?? ''), /report/)
   })
 
-  test('[ART-10] version compatibility: its own, those it names, and no other type', () => {
+  test('[ART-10] a version replaces its own version and those it lists, and no other type', () => {
     const type = defineArtifactType({ name: 'memo', description: 'A memo.', version: '3', compatible_with: ['2'] })
     const before = (artifact_type: string, type_version: string) =>
       checkSuccession(type, { artifact_type, metadata: { type_version } }).ok
@@ -85,7 +85,7 @@ describe('artifact types', () => {
     )
   })
 
-  test('a draft is never freer than its type', () => {
+  test('a draft never lowers the data class of its type', () => {
     const type = defineArtifactType({ name: 'memo', description: 'A memo.', data_class: 'confidential' })
     const classOf = (data_class: (typeof contentClasses)[number]) =>
       accepted(checkDraft(type, { type: 'memo', content: { text: '' }, data_class })).dataClass
@@ -108,7 +108,7 @@ describe('artifact types', () => {
 })
 
 describe('visibility and sharing', () => {
-  test('[ART-06] inside nothing is asked; outside the stricter of class and type decides', () => {
+  test('[ART-06] inside the organisation all is allowed; outside the stricter of class and type decides', () => {
     const table = contentClasses.map((dataClass) => [
       dataClass,
       ...sharingRules.map((external_sharing) => decideSharing({ external_sharing }, dataClass, true)),
@@ -138,7 +138,7 @@ describe('visibility and sharing', () => {
 })
 
 describe('ranges', () => {
-  test('one range of bytes, as HTTP reads it', () => {
+  test('parses one byte range as HTTP defines it', () => {
     const of = (header: string | undefined, size = 100) => {
       const range = parseRange(header, size)
       if (!range.ok) return range.code

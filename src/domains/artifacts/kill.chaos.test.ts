@@ -1,4 +1,4 @@
-/** kill -9 between the content and its row: never a row without its content, one artifact in the end, and the rest is swept. */
+/** kill -9 between the content and its row: no row without its content, one artifact in the end, and the rest is swept. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { after, before, describe, test } from 'node:test'
@@ -19,7 +19,7 @@ describe('a writer of artifacts that is killed', () => {
   })
   after(() => room.close())
 
-  /** The signal that ended it; null if nothing did. */
+  /** Returns the signal that ended the process; null without one. */
   function drive(commandId: string, point: FailpointName): Promise<string | null> {
     const task = { url: room.url, folder: room.folder, commandId, token: nextFence().token }
     const env = { ...process.env, ...faultEnv([{ point, hit: 1, act: 'kill' }]) }
@@ -32,11 +32,11 @@ describe('a writer of artifacts that is killed', () => {
   const rowsOf = (commandId: string) =>
     room.db.query<StoredArtifact>('select * from concord.artifacts where command_id = $1', [commandId])
   const blobs = async () => (await Array.fromAsync(room.store.list())).map(({ sha256 }) => sha256).toSorted()
-  /** Long after: whatever is not needed is older than the grace time. */
+  /** Sweeps so late that every unneeded blob is older than the grace time. */
   const sweepLater = () => sweepBlobs({ ...room.world, now: () => new Date('2999-01-01T00:00:00Z') })
 
   test('[ART-05] no row without its content, no second artifact, and what is left over is swept', async () => {
-    // Every attempt writes other content, so that each death leaves a blob of its own.
+    // Every attempt writes different content, so that each kill leaves its own blob.
     const text = 'written by attempt {attempt} '
     const id = await room.commands.submit({ text, size: 10_000 }, { taskName: 'Note' })
     for (const [point, left] of [
@@ -62,14 +62,14 @@ describe('a writer of artifacts that is killed', () => {
     assert.deepEqual(await sweepLater(), { removed: 0, unfinished: 0 })
   })
 
-  test('writers and sweeps of the same content at once: every row that stands has its content', async () => {
+  test('concurrent writers and sweeps of the same content: every row has its content', async () => {
     const content = { text: 'wanted and swept '.repeat(500) }
     const writers = Array.from({ length: 12 }, () => room.write({ content }).catch(() => undefined))
     const sweeps = Array.from({ length: 6 }, () => sweepLater())
     await Promise.all([...writers, ...sweeps])
     const rows = await room.db.query<StoredArtifact>(`select * from concord.artifacts where location like 'disk:%'`)
     for (const row of rows) assert.ok((await readArtifactText(room.world, row)).ok, 'a row without its content')
-    // And when the sweeps are over, writing works.
+    // After the sweeps, writing works.
     assert.ok((await room.write({ content })).ok)
   })
 })

@@ -1,4 +1,4 @@
-/** Reading: pages without holes, both walls, what is private, and the lineage both ways. */
+/** Reading: complete pages, workspace and visibility limits, and the lineage in both directions. */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
@@ -23,12 +23,12 @@ describe('reading artifacts', () => {
     sources: sources.map(({ artifact_id: id }) => ({ kind: 'artifact' as const, id })),
   })
 
-  test('pages go through everything once, newest first, filtered by type, status and command', async () => {
+  test('pages list everything once, newest first, filtered by type, status and command', async () => {
     const reader = room.ours.people.reader.principal
     const { command_id: commandId } = await aCommand(room.db, workspaceId)
     const made: StoredArtifact[] = []
     for (let n = 0; n < 7; n++) {
-      // Three of one moment: the id decides between them.
+      // Three have the same time, so the id decides.
       if (n % 3 === 0) room.clock.travel(1_000)
       made.push(await room.written({ commandId, type: n % 2 === 0 ? 'analysis' : 'review' }))
     }
@@ -58,7 +58,7 @@ describe('reading artifacts', () => {
     assert.equal(some.items.length, 3)
   })
 
-  test('another workspace and a private one of another person do not exist', async () => {
+  test('artifacts of another workspace and private ones of others are reported as missing', async () => {
     const foreign = await room.written({ workspaceId: room.theirs.workspace.id })
     const diary = await room.written({ type: 'diary' })
     const { reader, writer, admin } = room.ours.people
@@ -98,12 +98,12 @@ describe('reading artifacts', () => {
     for (const each of [query, notes, draft, second, final])
       assert.ok(has(encodeId('command', each.command_id), idOf(each)), 'the command is named')
     assert.equal(nodes.find(({ id }) => id === idOf(final))?.label, 'The report')
-    // From the other end the same picture.
+    // The graph is the same from the other end.
     const below = accepted(await readLineage(room.db, reader, workspaceId, final.artifact_id))
     assert.ok(below.nodes.some(({ id }) => id === encodeId('dataset', dataset)))
   })
 
-  test('in a picture a private one is there without its name, its command or its sources', async () => {
+  test('the graph shows a private artifact without its name, its command or its sources', async () => {
     const { writer, reader } = room.ours.people
     const source = await room.written()
     const diary = await room.written({ type: 'diary', title: 'My secret', ...from(source) })
@@ -117,7 +117,7 @@ describe('reading artifacts', () => {
     assert.equal(own.nodes.find(({ id }) => id === idOf(diary))?.label, 'My secret')
   })
 
-  test('a lineage that is too long says that it is not complete', async () => {
+  test('a lineage beyond the limit is marked as incomplete', async () => {
     let last = await room.written()
     const first = last
     for (let n = 0; n < 25; n++) last = await room.written(from(last))
@@ -128,7 +128,7 @@ describe('reading artifacts', () => {
     assert.ok(drawn.nodes.length > 20)
   })
 
-  test('what a join reads of a swarm is its artifact rows, typed, in order, without those that were given up', async () => {
+  test('a join reads the artifact rows of its swarm, typed and in order, without cancelled ones', async () => {
     const { command_id: commandId } = await aCommand(room.db, workspaceId)
     const swarmRunId = randomUUID()
     await room.db.query(

@@ -1,4 +1,4 @@
-/** Retention: what is over goes, what is held stays, what is shared by two rows stays until both are gone. */
+/** Retention: expired content is removed, held content stays, and shared content stays until no row needs it. */
 import type { Actor } from '#kernel/actor'
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
@@ -42,7 +42,7 @@ describe('retention of artifacts', () => {
   const sweepLater = () => sweepBlobs({ ...room.world, now: () => new Date('2999-01-01T00:00:00Z') })
   const large = (letter: string) => ({ text: letter.repeat(5_000) })
 
-  test('what is past its time is archived with its event, its content goes, its row and checksum stay', async () => {
+  test('an expired artifact is archived with its event; its content is removed, its row and checksum stay', async () => {
     const artifact = await room.written({ content: large('a') })
     const inline = await room.written({ content: { text: 'short' } })
     assert.equal(await archive(), 0, 'nothing is over yet')
@@ -68,7 +68,7 @@ describe('retention of artifacts', () => {
     assert.equal(await room.store.has(artifact.checksum.slice(7)), false)
   })
 
-  test('content that two rows share stays until both have let go of it, also across workspaces', async () => {
+  test('content that two rows share stays until both are archived, also across workspaces', async () => {
     const one = await room.written({ content: large('b') })
     const other = await room.written({ content: large('b'), workspaceId: room.theirs.workspace.id })
     assert.equal(one.location, other.location)
@@ -81,7 +81,7 @@ describe('retention of artifacts', () => {
     assert.equal((await sweepLater()).removed, 1)
   })
 
-  test('a hold stops retention until it is lifted; both are on record with their reason', async () => {
+  test('a hold stops retention until it is released; both are recorded with their reason', async () => {
     const artifact = await room.written({ content: large('c') })
     await over(artifact)
     const held = accepted(await holdArtifact(room.world, operator, asked(artifact, 'an audit')))
@@ -98,7 +98,7 @@ describe('retention of artifacts', () => {
     assert.equal(user.ok ? 'held' : user.code, 'machine.actor.not_allowed')
   })
 
-  test('drafts and what is published stay; what was withdrawn, replaced or given up goes', async () => {
+  test('drafts and published artifacts stay; withdrawn, superseded and cancelled ones are archived', async () => {
     const stays: ArtifactState[] = ['draft', 'published']
     const goes: ArtifactState[] = ['unpublished', 'superseded', 'cancelled']
     const next = await room.written()
@@ -116,7 +116,7 @@ describe('retention of artifacts', () => {
     }
   })
 
-  test('[ART-03] people move it along its machine only, and of many at once one writes the event', async () => {
+  test('[ART-03] users move it along its machine only, and one of many concurrent calls writes the event', async () => {
     const artifact = await room.written()
     const wrong = await unpublishArtifact(room.world, operator, asked(artifact))
     assert.equal(wrong.ok ? 'moved' : wrong.code, 'machine.move.illegal')
@@ -129,7 +129,7 @@ describe('retention of artifacts', () => {
     assert.equal(events.length, 1)
   })
 
-  test('only its creator or an administrator gives one up', async () => {
+  test('only its creator or an administrator may cancel it', async () => {
     const artifact = await room.written()
     const user = (principal: typeof room.ours.people.writer.principal): Actor => ({
       id: `user:${principal.userId}`,

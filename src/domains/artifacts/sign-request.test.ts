@@ -1,4 +1,4 @@
-/** The signature against the examples that AWS publishes for S3, and what a change of any part does to it. */
+/** The signature against the examples that AWS publishes for S3, and the effect of changing any part. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
@@ -51,7 +51,7 @@ describe('signRequest', () => {
     assert.equal(EMPTY_SHA256, 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
   })
 
-  test('the order in which a query is written does not count; any other change does', () => {
+  test('the order of query parameters does not matter; any other change does', () => {
     const one = aRequest('GET', '/?a=1&b=2&B=3')
     assert.equal(signatureOf(one), signatureOf(aRequest('GET', '/?B=3&b=2&a=1')))
     const other = [
@@ -65,7 +65,7 @@ describe('signRequest', () => {
     for (const request of other) assert.notEqual(signatureOf(request), signatureOf(one))
   })
 
-  test('any text as a query is signed as it is sent: decoding and encoding it again changes nothing', () => {
+  test('any query text is signed as it is sent', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         const url = new URL(host)

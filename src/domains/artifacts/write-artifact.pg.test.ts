@@ -1,4 +1,4 @@
-/** Artifacts are written whole, once, by reference, with their lineage; what breaks a contract leaves nothing behind. */
+/** Artifacts are written whole and once, with their lineage; a refused draft leaves nothing behind. */
 import assert from 'node:assert/strict'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
@@ -25,7 +25,7 @@ describe('writing artifacts', () => {
     return written.ok ? 'written' : written.code
   }
 
-  test('[ART-05] [EVT-11] the row, artifact_created with its artifact_id, and ready: one commit, once however often it is repeated', async () => {
+  test('[ART-05] [EVT-11] the row, artifact_created with its artifact_id, and ready: one commit, and repetitions change nothing', async () => {
     const { command_id: commandId } = await aCommand(room.db, room.ours.workspace.id)
     const write = () => room.write({ commandId, step: 'one', content: { text: 'the same' } })
     const all = await Promise.all(Array.from({ length: 8 }, write))
@@ -40,7 +40,7 @@ describe('writing artifacts', () => {
     assert.deepEqual([event?.payload['artifact_id'], event?.command_id, event?.n], [row.artifact_id, commandId, '1'])
   })
 
-  test('[ART-05] an event that cannot be written takes the row along', async () => {
+  test('[ART-05] a failed event rolls the row back', async () => {
     const before = await room.counts()
     const { command_id } = await aCommand(room.db, room.ours.workspace.id)
     const write = writeArtifact(
@@ -59,7 +59,7 @@ describe('writing artifacts', () => {
     assert.equal(await room.counts(), before)
   })
 
-  test('[ART-04] [OQ-14] five megabytes lie outside, the row holds a pointer and a checksum; a short text lies in the row', async () => {
+  test('[ART-04] [OQ-14] five megabytes are stored outside, the row holds a location and a checksum; a short text is stored in the row', async () => {
     const bytes = randomBytes(5 * 1_048_576)
     const large = await room.written({
       type: 'sync_snapshot',
@@ -130,7 +130,7 @@ describe('writing artifacts', () => {
     })
   })
 
-  test('[ART-10] content that breaks its schema, its media type or its lineage is refused, and nothing is written', async () => {
+  test('[ART-10] content with a wrong schema, media type or lineage is refused, and nothing is written', async () => {
     assert.equal(await codeOf({ type: 'invoice', content: { json: { total: 'much' } } }), 'artifacts.content.invalid')
     assert.equal(
       await codeOf({ type: 'invoice', content: { json: { total: 1, more: 1 } } }),
@@ -150,7 +150,7 @@ describe('writing artifacts', () => {
     assert.equal(good.metadata.data_class, 'pii')
   })
 
-  test('[ART-10] a version takes the place of one that its type can replace, and of no other', async () => {
+  test('[ART-10] a version replaces only versions that its type allows', async () => {
     const old = await room.written({ type: 'invoice', content: { json: { total: 1 } } })
     const report = await room.written()
     await room.db.query(
@@ -174,7 +174,7 @@ describe('writing artifacts', () => {
     assert.equal(await codeOf({ ...invoice, supersedes: old.artifact_id }), 'machine.move.illegal')
   })
 
-  test('of two successors at once one takes the place, the other leaves nothing', async () => {
+  test('one of several concurrent successors replaces it, the others leave nothing', async () => {
     const old = await room.written()
     const before = await room.counts()
     const settled = await Promise.allSettled(
@@ -191,7 +191,7 @@ describe('writing artifacts', () => {
     assert.equal(await room.counts(), `${(rows ?? 0) + 1} rows, ${(events ?? 0) + 3} events`)
   })
 
-  test('a source of another workspace, or private to another person, does not exist', async () => {
+  test('a source of another workspace, or private to another user, is reported as missing', async () => {
     const workspaceId = room.theirs.workspace.id
     const foreign = await room.written({ workspaceId, createdBy: 'user:eve' })
     const diary = await room.written({ type: 'diary', createdBy: 'user:eve' })
@@ -203,7 +203,7 @@ describe('writing artifacts', () => {
     assert.equal(await codeOf({ sources: [{ kind: 'memory', id: 'x' }] }), 'artifacts.draft.invalid')
   })
 
-  test('a blob that was swept before its row makes no row', async () => {
+  test('a blob that was swept before its row is written prevents the row', async () => {
     const before = await room.counts()
     const sweptAway = {
       ...room.store,

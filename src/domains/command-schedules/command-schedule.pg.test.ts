@@ -14,6 +14,7 @@ import {
   removeCommandSchedule,
   type StoredCommandSchedule,
 } from './command-schedule.ts'
+import { byPerson } from '#kernel/actor'
 
 describe('making, changing and ending schedules', () => {
   let bench: ScheduleBench
@@ -28,16 +29,15 @@ describe('making, changing and ending schedules', () => {
   const here = () => bench.tenant.workspace.id
   let names = 0
   const create = (more: Partial<CreateCommandSchedule> = {}, principal: Principal = writer()) =>
-    createCommandSchedule(world(), principal, {
+    createCommandSchedule(world(), byPerson(principal, TRACE), {
       name: `schedule ${++names}`,
       command_type: 'tick',
       cron: '30 2 * * *',
       workspaceId: here(),
-      traceId: TRACE,
       ...more,
     })
   const made = async (more: Partial<CreateCommandSchedule> = {}) => accepted(await create(more)).schedule
-  const ref = (scheduleId: string) => ({ workspaceId: here(), scheduleId, traceId: TRACE })
+  const ref = (scheduleId: string) => ({ workspaceId: here(), scheduleId })
   const codeOf = async (decision: Promise<{ ok: boolean; code?: string; path?: string }>) => {
     const { ok, code, path } = await decision
     return ok ? 'ok' : `${code} ${path ?? ''}`.trim()
@@ -84,7 +84,7 @@ describe('making, changing and ending schedules', () => {
       workspaceId: workspace.id,
       traceId: TRACE,
     })
-    const make = (name: string) => createCommandSchedule(limited, people.writer.principal, asked(name))
+    const make = (name: string) => createCommandSchedule(limited, byPerson(people.writer.principal, TRACE), asked(name))
     const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => make(`crowd ${index}`)))
     const refusals = answers.filter((answer) => !answer.ok)
     assert.equal(refusals.length, 47)
@@ -99,9 +99,14 @@ describe('making, changing and ending schedules', () => {
     assert.equal(accepted(await make(kept.name)).isNew, false)
     // Switched off it still counts, removed it does not; and another workspace has its own.
     const mine = { workspaceId: workspace.id, scheduleId: kept.schedule_id, traceId: TRACE }
-    accepted(await changeCommandSchedule(limited, people.writer.principal, { ...mine, change: { enabled: false } }))
+    accepted(
+      await changeCommandSchedule(limited, byPerson(people.writer.principal, TRACE), {
+        ...mine,
+        change: { enabled: false },
+      }),
+    )
     assert.equal((await make('one more')).ok, false)
-    accepted(await removeCommandSchedule(limited, people.writer.principal, mine))
+    accepted(await removeCommandSchedule(limited, byPerson(people.writer.principal, TRACE), mine))
     assert.equal(accepted(await make('one more')).isNew, true)
     assert.equal((await make('too many')).ok, false)
     accepted(await create({ name: 'elsewhere' }))
@@ -130,7 +135,7 @@ describe('making, changing and ending schedules', () => {
     assert.equal((await events('twice')).length, 1)
     assert.equal(await codeOf(create({ ...input, payload: { note: 'b' } })), 'schedules.schedule.name_taken name')
     assert.equal(await codeOf(create(input, admin())), 'schedules.schedule.name_taken name')
-    accepted(await removeCommandSchedule(world(), writer(), ref(first.schedule.schedule_id)))
+    accepted(await removeCommandSchedule(world(), byPerson(writer(), TRACE), ref(first.schedule.schedule_id)))
     assert.equal(await known(first.schedule.schedule_id), undefined)
     assert.equal(accepted(await create({ ...input, payload: { note: 'b' } })).isNew, true)
   })
@@ -170,10 +175,10 @@ describe('making, changing and ending schedules', () => {
     const schedule = await made({ name: 'changed' })
     const stranger = await aPerson(bench.identity, bench.tenant, 'writer')
     const change = (principal: Principal, fields: object) =>
-      changeCommandSchedule(world(), principal, { ...ref(schedule.schedule_id), change: fields })
+      changeCommandSchedule(world(), byPerson(principal, TRACE), { ...ref(schedule.schedule_id), change: fields })
     assert.equal(await codeOf(change(stranger.principal, { enabled: false })), 'schedules.schedule.not_yours')
     assert.equal(
-      await codeOf(removeCommandSchedule(world(), stranger.principal, ref(schedule.schedule_id))),
+      await codeOf(removeCommandSchedule(world(), byPerson(stranger.principal, TRACE), ref(schedule.schedule_id))),
       'schedules.schedule.not_yours',
     )
     assert.equal(await codeOf(change(writer(), { cron: '61 * * * *' })), 'cron_value cron')
@@ -204,8 +209,11 @@ describe('making, changing and ending schedules', () => {
     const they = bench.other.people.admin.principal
     const gone = 'schedules.schedule.not_found'
     assert.equal(await codeOf(getCommandSchedule(world(), foreign.workspaceId, schedule.schedule_id)), gone)
-    assert.equal(await codeOf(changeCommandSchedule(world(), they, { ...foreign, change: { enabled: false } })), gone)
-    assert.equal(await codeOf(removeCommandSchedule(world(), they, foreign)), gone)
+    assert.equal(
+      await codeOf(changeCommandSchedule(world(), byPerson(they, TRACE), { ...foreign, change: { enabled: false } })),
+      gone,
+    )
+    assert.equal(await codeOf(removeCommandSchedule(world(), byPerson(they, TRACE), foreign)), gone)
     assert.deepEqual(
       await listCommandSchedules(bench.opened.db, foreign.workspaceId, { afterName: null, limit: 50 }),
       [],

@@ -1,10 +1,10 @@
 /**
- * A command schedule: its row, its statements, and what people do with it. The row decides whether it fires and for whom; the runtime
- * keeps the due times of those that are on.
+ * A command schedule: its row, its statements and its services. The row decides whether it fires and for whom; the runtime keeps
+ * the due times of enabled schedules.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { scheduledTypeOf } from '#domains/commands'
-import type { Principal } from '#domains/identity'
+import type { PersonActor, Principal } from '#kernel/actor'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { DEFAULT_MISFIRE_POLICY, type OverlapPolicy } from '#kernel/schedule'
@@ -19,16 +19,16 @@ export const scheduleOrigins = ['catalog', 'person'] as const
 
 export type StoredCommandSchedule = RowOf<'schedules.command_schedules', { readonly payload: JsonObject }>
 
-/** What a person gives, and may change. */
+/** The part that a person sends and may change. */
 type Content = Pick<StoredCommandSchedule, keyof ScheduleTerms | 'overlap' | 'misfire' | 'jitter_ms'>
 type Change = Partial<Omit<Content, 'command_type'> & Pick<StoredCommandSchedule, 'enabled'>>
 
-export type CreateCommandSchedule = Pick<StoredCommandSchedule, 'name' | 'command_type' | 'cron'> & Change & Asked
+export type CreateCommandSchedule = Pick<StoredCommandSchedule, 'name' | 'command_type' | 'cron'> & Change & InWorkspace
 export type ChangeCommandSchedule = ScheduleRef & { readonly change: Change }
-type Asked = { readonly workspaceId: string; readonly traceId: string }
-type ScheduleRef = Asked & { readonly scheduleId: string }
+type InWorkspace = { readonly workspaceId: string }
+type ScheduleRef = InWorkspace & { readonly scheduleId: string }
 
-/** While one command of a schedule runs, a second of it would mostly do the same again. */
+/** A second command beside a running one of the same schedule would usually repeat its work. */
 export const DEFAULT_OVERLAP: OverlapPolicy = 'skip'
 
 // The table.
@@ -80,19 +80,19 @@ const listByName = statement<StoredCommandSchedule>(
     order by name collate "C" limit $3`,
 )
 
-/** One at a time per workspace until the commit: inserts that cannot see each other would pass the limit together. */
+/** Serialises inserts per workspace until the commit: inserts that cannot see each other could exceed the limit together. */
 const lockCount = statement(
   'schedules.lock_count',
   `select pg_advisory_xact_lock(hashtextextended('${TABLE}:' || $1::text, 0))`,
 )
 
-/** What people keep, switched on or off. Under `lockCount`. */
+/** Counts the schedules of people, enabled or not. Under `lockCount`. */
 const countOfPeople = statement<{ readonly count: number }>(
   'schedules.count_of_people',
   `select count(*)::int as count from ${TABLE} where workspace_id = $1 and origin = 'person' and removed_at is null`,
 )
 
-/** Nothing comes back when the name is taken: the index decides, not a look before. $15 at. */
+/** Returns no row when the name is taken: the index decides, not an earlier read. $15 at. */
 const insert = statement<StoredCommandSchedule>(
   'schedules.insert',
   `insert into ${TABLE} (schedule_id, workspace_id, name, origin, ${content}, enabled, created_by, created_role, created_at, updated_at)
@@ -109,7 +109,7 @@ const save = statement<StoredCommandSchedule>(
     where schedule_id = $1 returning *`,
 )
 
-/** For a firing, which knows nothing but the id of its schedule. */
+/** For a firing, which knows only the id of its schedule. */
 export async function findScheduleOfFiring(sql: Sql, scheduleId: string): Promise<StoredCommandSchedule | undefined> {
   const [row] = await sql.run(findById, [scheduleId])
   return row
@@ -124,7 +124,7 @@ export async function findScheduleByName(
   return row
 }
 
-/** All that are not removed, of every workspace: what a starting process holds the runtime against. */
+/** All schedules of every workspace that are not removed; a starting process compares the runtime with them. */
 export function listLiveSchedules(sql: Sql): Promise<readonly StoredCommandSchedule[]> {
   return sql.run(listLive, [])
 }
@@ -143,11 +143,11 @@ export async function saveSchedule(tx: Tx, row: StoredCommandSchedule, at: Date)
   const terms = [JSON.stringify(payload), cron, time_zone, queue, overlap, misfire, jitter_ms, enabled]
   const owner = [row.created_by, row.created_role, row.removed_at]
   const [saved] = await tx.run(save, [schedule_id, ...terms, ...owner, at])
-  if (!saved) throw new Error(`the locked schedule ${schedule_id} is gone`)
+  if (!saved) throw new Error(`The locked schedule ${schedule_id} is gone.`)
   return saved
 }
 
-// What people do.
+// The services.
 
 export async function listCommandSchedules(
   db: Db,
@@ -173,11 +173,11 @@ export async function getCommandSchedule(
   return accept({ schedule, known: await deps.runtime.describeSchedule(runtimeNameOf(schedule)) })
 }
 
-/** Asking for the same once more gives the one that is there; its firings act with its maker's rights. */
+/** A repeated request returns the existing schedule. Its firings act with the rights of its creator. */
 export async function createCommandSchedule(
   deps: CommandScheduleDeps,
-  principal: Principal,
-  { workspaceId, traceId, name, ...input }: CreateCommandSchedule,
+  actor: PersonActor,
+  { workspaceId, name, ...input }: CreateCommandSchedule,
 ): Promise<Decision<{ readonly schedule: StoredCommandSchedule; readonly isNew: boolean }>> {
   const { db, now, newId, catalog } = deps.commands
   const at = now()
@@ -187,7 +187,7 @@ export async function createCommandSchedule(
   const terms = { command_type, payload, cron, time_zone, queue }
   const decided = decideTerms(catalog, terms, at)
   if (!decided.ok) return decided
-  const { created_by, created_role } = ownerOf(principal)
+  const { created_by, created_role } = ownerOf(actor.principal)
   const { schedulesMax } = deps
   const made = await scoped(db, workspaceId).transaction(async (tx) => {
     await tx.run(lockCount, [workspaceId])
@@ -197,7 +197,6 @@ export async function createCommandSchedule(
     const row = [newId(), workspaceId, name, ...values, created_by, created_role, at]
     const [schedule] = isFull ? [] : await tx.run(insert, row)
     if (schedule) {
-      const actor = { id: created_by, kind: 'user', traceId }
       await commandSchedules.append(tx, schedule, actor, { type: 'schedule_created', at, newId })
       return accept({ schedule, isNew: true })
     }
@@ -212,36 +211,36 @@ export async function createCommandSchedule(
   return arranged.ok ? made : arranged
 }
 
-/** Changes it, or switches it. Who changes what it does answers for it from then on. */
+/** Changes, enables or disables it. A person who changes its content becomes its owner. */
 export function changeCommandSchedule(
   deps: CommandScheduleDeps,
-  principal: Principal,
+  actor: PersonActor,
   { change, ...ref }: ChangeCommandSchedule,
 ): Promise<Decision<StoredCommandSchedule>> {
   const { enabled: _, ...terms } = change
   const [first] = Object.keys(terms)
-  return write(deps, principal, ref, 'schedule_changed', Object.keys(change), (schedule, at) => {
+  return write(deps, actor, ref, 'schedule_changed', Object.keys(change), (schedule, at) => {
     if (first === undefined) return accept({ ...schedule, ...change })
     if (schedule.origin === 'catalog') {
-      const reason = 'This schedule stands in the catalog; here it can only be switched.'
-      const hint = 'Change it in the catalog of the project, or make one of your own.'
+      const reason = 'This schedule comes from the catalog, so it can only be enabled or disabled here.'
+      const hint = 'Change it in the catalog of the project, or create your own.'
       return refuse('schedules.schedule.of_catalog', reason, { path: first, hint })
     }
     const decided = decideTerms(deps.commands.catalog, { ...schedule, ...terms }, at)
-    return decided.ok ? accept({ ...schedule, ...change, ...ownerOf(principal) }) : decided
+    return decided.ok ? accept({ ...schedule, ...change, ...ownerOf(actor.principal) }) : decided
   })
 }
 
-/** Ends it; what it asked for goes on. */
+/** Removes it; commands that it has already created continue. */
 export function removeCommandSchedule(
   deps: CommandScheduleDeps,
-  principal: Principal,
+  actor: PersonActor,
   ref: ScheduleRef,
 ): Promise<Decision<StoredCommandSchedule>> {
-  return write(deps, principal, ref, 'schedule_removed', [], (schedule, at) =>
+  return write(deps, actor, ref, 'schedule_removed', [], (schedule, at) =>
     schedule.origin === 'catalog'
-      ? refuse('schedules.schedule.of_catalog', 'This schedule stands in the catalog.', {
-          hint: 'Take it out of the catalog of the project, or switch it off.',
+      ? refuse('schedules.schedule.of_catalog', 'This schedule comes from the catalog.', {
+          hint: 'Remove it from the catalog of the project, or disable it.',
         })
       : accept({ ...schedule, removed_at: at }),
   )
@@ -250,14 +249,14 @@ export function removeCommandSchedule(
 /** Lock, decide, save and record in one commit, then notify the runtime. */
 async function write(
   deps: CommandScheduleDeps,
-  principal: Principal,
-  { workspaceId, scheduleId, traceId }: ScheduleRef,
+  { principal, ...actor }: PersonActor,
+  { workspaceId, scheduleId }: ScheduleRef,
   type: 'schedule_changed' | 'schedule_removed',
   changed: readonly string[],
   plan: (schedule: StoredCommandSchedule, at: Date) => Decision<StoredCommandSchedule>,
 ): Promise<Decision<StoredCommandSchedule>> {
   const { db, now, newId } = deps.commands
-  const actor = { id: `user:${principal.userId}`, kind: principal.role === 'admin' ? 'operator' : 'user', traceId }
+  const by = { ...actor, kind: principal.role === 'admin' ? 'operator' : 'user' }
   const at = now()
   const written = await scoped(db, workspaceId).transaction(async (tx): Promise<Decision<StoredCommandSchedule>> => {
     const before = await lockSchedule(tx, workspaceId, scheduleId)
@@ -267,7 +266,7 @@ async function write(
     const planned = plan(before, at)
     if (!planned.ok) return planned
     const schedule = await saveSchedule(tx, planned.value, at)
-    await commandSchedules.append(tx, schedule, actor, { type, at, newId, payload: { changed } })
+    await commandSchedules.append(tx, schedule, by, { type, at, newId, payload: { changed } })
     return accept(schedule)
   })
   if (!written.ok) return written
@@ -275,7 +274,7 @@ async function write(
   return arranged.ok ? written : arranged
 }
 
-/** Holds the runtime to what the row says: due times are kept for a schedule that is on, and for no other. Repeatable. */
+/** Brings the runtime in line with the row: it keeps due times for an enabled schedule only. Repeatable. */
 export async function arrangeSchedule(
   { runtime }: Pick<CommandScheduleDeps, 'runtime'>,
   schedule: StoredCommandSchedule,
@@ -286,7 +285,7 @@ export async function arrangeSchedule(
   }
   const spec = runtimeSpecOf(schedule)
   const known = await runtime.describeSchedule(spec.name)
-  // Other times begin now: what the new ones would have had in the past was never missed.
+  // New times begin now: their due times in the past do not count as missed.
   if (known && (known.spec.cron !== spec.cron || (known.spec.zone ?? 'UTC') !== spec.zone))
     await runtime.unschedule(spec.name)
   const arranged = await runtime.schedule(spec)
@@ -308,15 +307,15 @@ function refuseMissing(): Decision<never> {
 }
 
 function refuseName(name: string): Decision<never> {
-  return refuse('schedules.schedule.name_taken', `There is another schedule called ${quote(name)}.`, {
+  return refuse('schedules.schedule.name_taken', `Another schedule has the name ${quote(name)}.`, {
     path: 'name',
     hint: 'Choose another name, or change that one.',
   })
 }
 
 function refuseFull(max: number): Decision<never> {
-  return refuse('schedules.schedule.too_many', `This workspace has ${max} schedules, and may have no more.`, {
-    hint: 'Remove one that is not needed (`concord schedules list`, `remove`), or raise CONCORD_SCHEDULES_MAX.',
+  return refuse('schedules.schedule.too_many', `This workspace has ${max} schedules, which is the limit.`, {
+    hint: 'Remove an unused one (`concord schedules list`, `remove`), or raise CONCORD_SCHEDULES_MAX.',
     facts: { limit: max },
   })
 }

@@ -1,4 +1,4 @@
-/** The shapes that cross the edge of this room: what a person sends about a schedule, and what they get to see of it. */
+/** The API shapes of this room: the bodies and the views of a schedule. */
 import { z } from 'zod'
 import { showActor } from '#domains/approvals'
 import { type Catalog, findScheduledTask, redactPayload } from '#domains/commands'
@@ -12,10 +12,10 @@ import type { CommandScheduleDetail } from './command-schedule.ts'
 import { scheduleOrigins, type StoredCommandSchedule } from './command-schedule.ts'
 
 const NAME_CHARS_MAX = 100
-/** As many as fit on a screen; `?occurrences` asks for more. */
+/** The number that fits on a screen; `?occurrences` requests more. */
 export const OCCURRENCES_DEFAULT = 5
 
-// Any JSON object; the guard has checked every value before it gets here, and the command type checks its shape.
+// Any JSON object: the body guard has checked every value, and the command type checks the shape.
 const payload = z.record(z.string(), z.unknown()).transform((value) => value as JsonObject)
 
 const terms = {

@@ -1,4 +1,4 @@
-/** What a schedule is judged by before anything is written, when it is due, and what the runtime calls it. Pure. */
+/** The pure decisions about a schedule: its validity, its due times, and its name in the runtime. */
 import { checkSecrets, type Catalog, findScheduledTask, validatePayload } from '#domains/commands'
 import type { Principal } from '#domains/identity'
 import { parseCron, parseTimeZone } from '#kernel/cron'
@@ -33,7 +33,7 @@ function decideContent(catalog: Catalog, { command_type, payload }: ScheduleTerm
       ...didYouMean(command_type, catalog.taskOfType.keys()),
     })
   if (!task.spec.ingress_types.includes('scheduled_trigger'))
-    return refuse('schedules.command_type.not_scheduled', `${quote(command_type)} is not open to schedules.`, {
+    return refuse('schedules.command_type.not_scheduled', `${quote(command_type)} does not allow schedules.`, {
       path: 'command_type',
       hint: 'Its task must name scheduled_trigger among its ingress_types.',
       facts: { ingress_types: task.spec.ingress_types },
@@ -45,14 +45,13 @@ function decideContent(catalog: Catalog, { command_type, payload }: ScheduleTerm
     case 'fits':
       return accept(undefined)
     case 'missing':
-      // At three in the morning there is nobody to ask.
       return refuse('schedules.payload.invalid', `The payload lacks ${verdict.fields.join(', ')}.`, {
         path: `payload.${verdict.fields[0] ?? ''}`,
-        hint: 'Give everything that the task needs; a firing has nobody to ask.',
+        hint: 'Provide the whole input: a firing cannot ask for it.',
         facts: { missing: verdict.fields },
       })
     case 'malformed':
-      return refuse('schedules.payload.invalid', `The payload does not fit: ${verdict.errors.join('; ')}`, {
+      return refuse('schedules.payload.invalid', `The payload is invalid: ${verdict.errors.join('; ')}.`, {
         path: 'payload',
         facts: { errors: verdict.errors },
       })
@@ -68,7 +67,7 @@ function decideTimes({ cron, time_zone }: ScheduleTerms, now: Date): Decision<vo
   return refuse('cron_never', `${quote(cron)} is not due within five years.`, { path: 'cron' })
 }
 
-/** The next due times, oldest first; none of a text that has none. */
+/** Returns the next due times, earliest first; none for an invalid expression. */
 export function nextDueTimes(
   { cron, time_zone }: Pick<ScheduleTerms, 'cron' | 'time_zone'>,
   after: Date,
@@ -84,11 +83,11 @@ export function nextDueTimes(
   return found
 }
 
-/** One's own, or as an administrator; what the catalog brings is an administrator's business. */
+/** Its creator and administrators may change a schedule; one of the catalog only administrators. */
 export function decideOwner({ created_by }: StoredCommandSchedule, { role, userId }: Principal): Decision<void> {
   if (role === 'admin' || created_by === `user:${userId}`) return accept(undefined)
-  return refuse('schedules.schedule.not_yours', 'Only its maker or an administrator may change this schedule.', {
-    hint: 'Ask one of them, or make a schedule of your own.',
+  return refuse('schedules.schedule.not_yours', 'Only its creator or an administrator may change this schedule.', {
+    hint: 'Ask one of them, or create your own schedule.',
   })
 }
 
@@ -109,7 +108,7 @@ export function runtimeSpecOf(schedule: StoredCommandSchedule): RuntimeSchedule 
   }
 }
 
-/** The same for every process, so that no two disagree about when a firing starts; spread by the id's random end. */
+/** The same for every process, so that all agree on the start of a firing; derived from the random end of the id. */
 function jitterOf({ schedule_id, jitter_ms }: Pick<StoredCommandSchedule, 'schedule_id' | 'jitter_ms'>): number {
   return Number.parseInt(schedule_id.slice(-8), 16) % (jitter_ms + 1)
 }

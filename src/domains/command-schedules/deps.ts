@@ -1,4 +1,4 @@
-/** What the services of this room need from outside: the governed path, a runtime that keeps due times, and new ids of traces. */
+/** The dependencies of this room: commands, a runtime that keeps due times, and new trace ids. */
 import type { CommandDeps } from '#domains/commands'
 import type { Runtime } from '#runtime'
 
@@ -7,9 +7,9 @@ type ScheduleRuntime = Pick<Runtime, 'schedule' | 'unschedule' | 'describeSchedu
 export type CommandScheduleDeps = {
   readonly commands: CommandDeps
   readonly runtime: ScheduleRuntime
-  /** Id or short name: where schedules of the catalog run that name no workspace. */
+  /** The id or short name of the workspace for schedules of the catalog that name none. */
   readonly defaultWorkspace: string
-  /** How many schedules people may keep in one workspace; those of the catalog do not count. */
+  /** The limit of schedules of people in one workspace; those of the catalog do not count. */
   readonly schedulesMax: number
   readonly newIds: () => { readonly traceId: string; readonly requestId: string }
 }

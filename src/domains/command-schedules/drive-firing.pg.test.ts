@@ -30,7 +30,10 @@ describe('firings', () => {
   const ref = (scheduleId: string) => ({ workspaceId: bench.tenant.workspace.id, scheduleId, traceId: TRACE })
   const make = async (more: Partial<CreateCommandSchedule> = {}) => {
     const input = { name: 'mine', command_type: 'tick', cron: '* * * * *', workspaceId: bench.tenant.workspace.id }
-    const made = await createCommandSchedule(bench.work().schedules, writer(), { ...input, traceId: TRACE, ...more })
+    const made = await createCommandSchedule(bench.work().schedules, byPerson(writer(), TRACE), {
+      ...input,
+      ...more,
+    })
     return accepted(made).schedule
   }
   const countsOf = async (scheduleId: string) => {
@@ -136,7 +139,7 @@ describe('firings', () => {
     await until(async () => (await decideFirst(bench, writer())) === 'self_approval', 'the maker is refused')
     assert.equal(await decideFirst(bench, people.admin.principal), 'approved')
     accepted(
-      await changeCommandSchedule(bench.work().schedules, people.admin.principal, {
+      await changeCommandSchedule(bench.work().schedules, byPerson(people.admin.principal, TRACE), {
         ...ref(schedule_id),
         change: { payload: { note: 'of the admin' } },
       }),
@@ -150,7 +153,10 @@ describe('firings', () => {
   test('the row decides: off, removed, or its maker out of the workspace means no command', async () => {
     const { schedule_id } = await make()
     const switchTo = (enabled: boolean) =>
-      changeCommandSchedule(bench.work().schedules, writer(), { ...ref(schedule_id), change: { enabled } })
+      changeCommandSchedule(bench.work().schedules, byPerson(writer(), TRACE), {
+        ...ref(schedule_id),
+        change: { enabled },
+      })
     const firing = async (minutes: number) => {
       const due = new Date(Math.floor(bench.now().getTime() / MINUTE_MS) * MINUTE_MS + minutes * MINUTE_MS)
       const id = `schedule:csched_${schedule_id.replaceAll('-', '')}:${due.toISOString()}`
@@ -193,7 +199,7 @@ describe('firings', () => {
     assert.equal((await countsOf(schedule_id)).schedule.last_refusal, 'workspace_unknown')
     await bench.opened.db.query('update identity.users set deactivated_at = null')
 
-    accepted(await removeCommandSchedule(bench.work().schedules, writer(), ref(schedule_id)))
+    accepted(await removeCommandSchedule(bench.work().schedules, byPerson(writer(), TRACE), ref(schedule_id)))
     await firing(2)
     await bench.pass(3 * MINUTE_MS)
     assert.equal((await bench.commands()).length, 0)
@@ -307,18 +313,31 @@ describe('schedules of the catalog', () => {
     )
     const of = { workspaceId: bench.tenant.workspace.id, scheduleId: row?.schedule_id ?? '', traceId: TRACE }
     const { admin, writer } = bench.tenant.people
-    const asWriter = await changeCommandSchedule(schedules, writer.principal, { ...of, change: { enabled: false } })
+    const asWriter = await changeCommandSchedule(schedules, byPerson(writer.principal, TRACE), {
+      ...of,
+      change: { enabled: false },
+    })
     assert.equal(asWriter.ok ? '' : asWriter.code, 'schedules.schedule.not_yours')
-    const changed = await changeCommandSchedule(schedules, admin.principal, { ...of, change: { cron: '0 0 1 1 *' } })
+    const changed = await changeCommandSchedule(schedules, byPerson(admin.principal, TRACE), {
+      ...of,
+      change: { cron: '0 0 1 1 *' },
+    })
     assert.equal(changed.ok ? '' : changed.code, 'schedules.schedule.of_catalog')
-    const removed = await removeCommandSchedule(schedules, admin.principal, of)
+    const removed = await removeCommandSchedule(schedules, byPerson(admin.principal, TRACE), of)
     assert.equal(removed.ok ? '' : removed.code, 'schedules.schedule.of_catalog')
-    accepted(await changeCommandSchedule(schedules, admin.principal, { ...of, change: { enabled: false } }))
+    accepted(
+      await changeCommandSchedule(schedules, byPerson(admin.principal, TRACE), { ...of, change: { enabled: false } }),
+    )
     // A restart leaves the switch as it is.
     await withSchedules(defineSchedule({ ...everyMinute, cron: '*/2 * * * *', misfire: 'all', overlap: 'allow' }))
     const off = (await ticks()).length
     await bench.pass(6 * MINUTE_MS)
-    accepted(await changeCommandSchedule(bench.work().schedules, admin.principal, { ...of, change: { enabled: true } }))
+    accepted(
+      await changeCommandSchedule(bench.work().schedules, byPerson(admin.principal, TRACE), {
+        ...of,
+        change: { enabled: true },
+      }),
+    )
     await bench.pass(2 * MINUTE_MS)
     await until(async () => (await ticks()).length >= off + 1, 'one again')
     assert.equal((await ticks()).length, off + 1)

@@ -1,9 +1,9 @@
 /**
- * The turn of a firing: the row says whether the schedule still holds, the key makes one command of one due time, and the firing is
- * over when its command is, so that the next due time knows whether it would overlap. Nothing here needs a fence: every write is
- * the same however often it is made.
+ * The turn of a firing. The row decides whether the schedule still applies, the key allows one command per due time, and the firing
+ * ends with its command, so that the next due time knows whether it would overlap. No fence is needed, since every write is
+ * idempotent.
  */
-import type { Actor } from '#kernel/actor'
+import { type Actor, bySystem } from '#kernel/actor'
 import { actingFor, fireSchedule } from '#domains/commands'
 import { findMember } from '#domains/identity'
 import type { Clock, NewId } from '#kernel/clock'
@@ -29,7 +29,7 @@ type FiredCommand = {
   readonly completed_at: Date | null
 }
 
-/** The command that a due time became, if it did. $1 workspace, $2 key. */
+/** Finds the command of a due time. $1 workspace, $2 key. */
 const findFired = statement<FiredCommand>(
   'schedules.find_fired',
   `select c.command_id, c.created_at, c.completed_at
@@ -37,7 +37,10 @@ const findFired = statement<FiredCommand>(
     where c.workspace_id = $1::uuid and c.idempotency_key = $2 and c.ingress = 'scheduled_trigger'`,
 )
 
-/** The newest firing, for people to look at; an older one that comes late changes nothing. $1 schedule, $2 due at, $3 command or null, $4 refusal or null. */
+/**
+ * Records the newest firing for display; a late older one changes nothing. $1 schedule, $2 due at, $3 command or null, $4 refusal
+ * or null.
+ */
 const noteFiring = statement(
   'schedules.note_firing',
   `update schedules.command_schedules t
@@ -46,7 +49,7 @@ const noteFiring = statement(
 )
 
 const done: Next = { t: 'done' }
-/** For commands of firings that were begun before their ends woke them: an hour old every minute, a second old every second. */
+/** A fallback poll beside the wake at the end of the command: from every second for a new one to every minute for an old one. */
 const LOOK_MIN_MS = 1_000
 const LOOK_MAX_MS = 60_000
 
@@ -89,7 +92,7 @@ async function fire(
         dueAt,
         ...ids,
         ...(by.value ? { by: by.value } : {}),
-        // The end of the command wakes its firing; where firings may overlap, nothing waits for it.
+        // The end of the command wakes its firing. If firings may overlap, nothing waits for it.
         ...(schedule.overlap === 'allow' ? {} : { follower: { kind: FIRING_KIND, id } }),
       })
     : by
@@ -99,7 +102,7 @@ async function fire(
   return done
 }
 
-/** A person's schedule acts as that person may act today; the catalog's acts for the installation. */
+/** A schedule of a person acts with the current rights of that person; one of the catalog acts for the installation. */
 async function actorOf(
   { commands }: CommandScheduleDeps,
   schedule: StoredCommandSchedule,
@@ -115,7 +118,7 @@ async function actorOf(
   })
 }
 
-/** There is a command: it is noted, and its end is waited for, unless its successor may start beside it anyway. The end wakes the firing. */
+/** Records the command and waits for its end, unless firings may overlap. The end of the command wakes the firing. */
 async function follow(
   { commands }: CommandScheduleDeps,
   schedule: StoredCommandSchedule,
@@ -138,18 +141,20 @@ async function noteRefusedFiring(
   traceId: string,
 ): Promise<void> {
   const payload = { due_at: dueAt.toISOString(), code, reason }
-  const actor = { id: 'system', kind: 'system', traceId }
   // Records a refused due time once, however often it is retried.
   const fact = { type: 'schedule_firing_refused', at: now(), round: dueAt.toISOString(), payload } as const
   await db.transaction(async (tx) => {
-    await commandSchedules.append(tx, schedule, actor, fact)
+    await commandSchedules.append(tx, schedule, bySystem(traceId), fact)
     await tx.run(noteFiring, [schedule.schedule_id, dueAt, null, code])
   })
 }
 
 const REASON_CHARS_MAX = 500
 
-/** Records that an operator gave a schedule, or one firing of it, turns again; in the operator's transaction. False: there is no such schedule, so there is nobody whose record it would be. */
+/**
+ * Records, in the transaction of the operator, that a schedule or one of its firings was resumed. Returns false when there is no
+ * such schedule.
+ */
 export async function recordResumedSchedule(
   tx: Tx,
   { newId, now }: { readonly newId: NewId; readonly now: Clock },

@@ -1,4 +1,4 @@
-/** The closed list of what this room records, in the transaction of the fact itself; never the payload of a schedule. */
+/** The closed list of the events of this room, appended in the transaction of the change; never with the payload of a schedule. */
 import { domainEventLog } from '#store'
 
 const scheduleEventTypes = {
@@ -6,7 +6,7 @@ const scheduleEventTypes = {
   schedule_changed: 'audit',
   schedule_removed: 'audit',
   schedule_firing_refused: 'audit',
-  /** An operator gave it, or one firing of it, another chance. */
+  /** An operator resumed it, or one firing of it. */
   schedule_resumed: 'audit',
 } as const
 

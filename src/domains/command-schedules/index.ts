@@ -1,4 +1,4 @@
-/** The command-schedules room: commands that are asked for by the clock. */
+/** The exports of the command-schedules room: commands that a schedule submits. */
 export {
   changeCommandSchedule,
   createCommandSchedule,

@@ -1,9 +1,10 @@
 /**
- * What a starting process does about schedules: the catalog's become rows, those that left it end, and the runtime keeps the due
- * times of all that are on. Any number of processes may do it at once.
+ * Synchronises schedules at the start of a process: those of the catalog become rows, those that left it are removed, and the
+ * runtime keeps the due times of all enabled ones. Any number of processes may run it at once.
  */
 import type { ScheduleSpec } from '#domains/commands'
 import { findHomeWorkspace } from '#domains/identity'
+import { bySystem } from '#kernel/actor'
 import { DEFAULT_MISFIRE_POLICY } from '#kernel/schedule'
 import { statement } from '#store'
 import {
@@ -21,9 +22,9 @@ import type { CommandScheduleDeps } from './deps.ts'
 const spec = 'command_type, payload, cron, time_zone, queue, overlap, misfire, jitter_ms'
 
 /**
- * Brings the row of a catalog schedule up to date, or makes it. The unique name decides; a person's schedule of that name is left alone.
- * $1 id if it is new, $2 workspace, $3 name, $4 command type, $5 payload, $6 cron, $7 zone, $8 queue, $9 overlap, $10 misfire, $11 jitter.
- * No row: it is as it should be, or the name belongs to a person's. Whether it is switched on stays as it was.
+ * Inserts or updates the row of a catalog schedule. The unique name decides; a schedule of a person with that name stays
+ * unchanged. $1 id if it is new, $2 workspace, $3 name, $4 command type, $5 payload, $6 cron, $7 zone, $8 queue, $9 overlap, $10
+ * misfire, $11 jitter. Returns no row when nothing changed, or when the name belongs to a person. `enabled` keeps its value.
  */
 const saveCatalogSchedule = statement<StoredCommandSchedule & { readonly is_new: boolean }>(
   'schedules.save_catalog',
@@ -43,9 +44,9 @@ const saveCatalogSchedule = statement<StoredCommandSchedule & { readonly is_new:
 export type Synced = {
   readonly arranged: number
   readonly removed: readonly string[]
-  /** Schedules of the catalog whose workspace does not exist yet: nothing fires, and the next sync looks again. */
+  /** Schedules of the catalog whose workspace does not exist yet: they do not fire, and the next sync checks again. */
   readonly homeless: readonly string[]
-  /** What keeps a schedule from firing and will not pass by itself. */
+  /** Permanent reasons why a schedule does not fire. */
   readonly problems: readonly string[]
 }
 
@@ -77,7 +78,7 @@ export async function syncCommandSchedules(deps: CommandScheduleDeps): Promise<S
     }
     const kept = await arrangeSchedule(deps, schedule)
     if (kept.ok) arranged += 1
-    else problems.push(`the schedule ${schedule.name} cannot be kept: ${kept.reason}`)
+    else problems.push(`The schedule ${schedule.name} cannot be registered: ${kept.reason}`)
   }
   return { arranged, removed, homeless, problems }
 }
@@ -106,28 +107,28 @@ async function saveOfCatalog(
     if (saved) {
       const { is_new, ...schedule } = saved
       const type = is_new ? 'schedule_created' : 'schedule_changed'
-      await commandSchedules.append(tx, schedule, systemOf(deps), { type, at: now(), newId })
+      await commandSchedules.append(tx, schedule, bySystem(deps.newIds().traceId), { type, at: now(), newId })
       return undefined
     }
     const there = await findScheduleByName(tx, workspaceId, spec.name)
     return there?.origin === 'person'
-      ? `the schedule ${spec.name} of the catalog does not fire: somebody made one of that name before`
+      ? `The schedule ${spec.name} of the catalog does not fire: a person has created one with that name.`
       : undefined
   })
 }
 
-/** It left the catalog: its row ends, and the runtime forgets it. Of several that notice, one writes. */
+/** Removes a schedule that left the catalog, from its row and from the runtime. Of several callers one writes. */
 export async function retireSchedule(deps: CommandScheduleDeps, schedule: StoredCommandSchedule): Promise<void> {
   const { db, now, newId } = deps.commands
   await db.transaction(async (tx) => {
     const there = await lockSchedule(tx, schedule.workspace_id, schedule.schedule_id)
     if (!there) return
     const removed = await saveSchedule(tx, { ...there, removed_at: now() }, now())
-    await commandSchedules.append(tx, removed, systemOf(deps), { type: 'schedule_removed', at: now(), newId })
+    await commandSchedules.append(tx, removed, bySystem(deps.newIds().traceId), {
+      type: 'schedule_removed',
+      at: now(),
+      newId,
+    })
   })
   await arrangeSchedule(deps, { ...schedule, removed_at: now() })
-}
-
-function systemOf({ newIds }: CommandScheduleDeps) {
-  return { id: 'system', kind: 'system', traceId: newIds().traceId }
 }

@@ -22,12 +22,12 @@ import { commandTurns, type HeldCommand, type StoredCommand, type StoredEffect }
 import type { CommandDeps } from './deps.ts'
 import { type AttemptFailure, type CallResult, type EffectHandler, findHandler } from './tasks.ts'
 
-/** Writes rows in the transaction that records the outcome. */
+/** Writes rows in the transaction that records the outcome. An `EffectFailure` rolls back both. */
 export type Work = (tx: Tx) => Promise<void>
 
-/** `save` writes the rows of the artifacts that the handler made. */
-type Called = { readonly result: CallResult; readonly save: Work | undefined }
-export type LastCall = CallOutcome & { readonly isUndo: boolean; readonly save: Work | undefined }
+/** `works` write the rows that the handler left for the outcome: its artifacts, a memory. */
+type Called = { readonly result: CallResult; readonly works: readonly Work[] }
+export type LastCall = CallOutcome & { readonly isUndo: boolean; readonly works: readonly Work[] }
 
 type CommandTurn = Turn<HeldCommand>
 
@@ -53,14 +53,14 @@ export async function callNext(
     return undefined
   }
   const { result } = called
-  // Artifacts of a failed attempt are not kept.
-  const save = result.t === 'done' || result.t === 'found' ? called.save : undefined
+  // The rows of a failed attempt are not kept.
+  const works = result.t === 'done' || result.t === 'found' ? called.works : []
   const lookUp = next.t === 'look_up' ? { lookUp: next.lookUp } : {}
-  return { effectId, attempt: effect.attempt, ...lookUp, result, save, isUndo: handler?.isUndo ?? false }
+  return { effectId, attempt: effect.attempt, ...lookUp, result, works, isUndo: handler?.isUndo ?? false }
 }
 
 function failed(errorClass: AttemptFailure['errorClass'], message: string, happened: 'no' | 'unknown'): Called {
-  return { result: { t: 'failed', failure: { errorClass, message, happened }, emitted: [] }, save: undefined }
+  return { result: { t: 'failed', failure: { errorClass, message, happened }, emitted: [] }, works: [] }
 }
 
 /** Calls the handler of an effect that this turn has begun. Undefined: the turn was lost, and a later turn finds out what the call did. */
@@ -114,9 +114,10 @@ async function callHeld(
   const { command } = turn.found
   const opened = deps.artifacts && openEffectWriter(deps.artifacts, command, effect)
   const artifacts = opened?.artifacts ?? withoutArtifacts('This process has no artifact store.')
+  const works: Work[] = []
   const answer = async (signal: AbortSignal) => {
     try {
-      const call = callOf(command, effect, signal, (name) => void emitted.push(name), artifacts)
+      const call = callOf(command, effect, signal, (name) => void emitted.push(name), artifacts, works)
       return (await make(call)) ?? 'lost'
     } catch (error) {
       return thrown(error, emitted)
@@ -126,7 +127,7 @@ async function callHeld(
   const result = await withDeadline(deadline, answer, keepHeld(deps, commandTurns.table, turn))
   if (result === 'lost') return undefined
   const reported = result === LATE ? late(handler.timeoutMs, emitted) : result
-  return { result: reported, save: saverOf(deps.artifacts, opened?.writer, command) }
+  return { result: reported, works: [...works, ...saverOf(deps.artifacts, opened?.writer, command)] }
 }
 
 /** The longest time that a request is held. The key makes a repeat by the driver harmless. */
@@ -138,15 +139,16 @@ export async function callInline(
   command: StoredCommand,
   effect: StoredEffect,
   handler: EffectHandler,
-): Promise<CallResult | undefined> {
+): Promise<Called | undefined> {
   const deadline = { sleep, ms: Math.min(INLINE_BUDGET_MS, handler.timeoutMs) }
+  const works: Work[] = []
   // The rows of artifacts need the transaction of an outcome: left to the driver.
   const artifacts = withoutArtifacts('artifacts are not written inline')
   const answer = async (signal: AbortSignal) =>
-    doneWith(await handler.run(callOf(command, effect, signal, () => {}, artifacts)), [])
+    doneWith(await handler.run(callOf(command, effect, signal, () => {}, artifacts, works)), [])
   // Retries, backoff and records of failures are the driver's.
   const result = await withDeadline(deadline, answer).catch(() => undefined)
-  return result !== LATE && result?.t === 'done' ? result : undefined
+  return result !== LATE && result?.t === 'done' ? { result, works } : undefined
 }
 
 function callOf(
@@ -155,6 +157,7 @@ function callOf(
   signal: AbortSignal,
   emit: (name: string) => void,
   artifacts: EffectArtifacts,
+  works: Work[],
 ): EffectCall {
   return {
     commandId: command.command_id,
@@ -169,6 +172,7 @@ function callOf(
     signal,
     emit,
     artifacts,
+    alongside: (work) => void works.push(work),
   }
 }
 
@@ -199,6 +203,11 @@ function failureOf(error: unknown): AttemptFailure {
     return { errorClass: classifyError(error.errorClass), message, happened, retryAfterMs }
   }
   return { errorClass: 'internal_error', message, happened: 'unknown' }
+}
+
+/** The rows of a call could not be written: the call counts as failed. */
+export function failedWith(last: LastCall, error: EffectFailure): LastCall {
+  return { ...last, works: [], result: { t: 'failed', failure: failureOf(error), emitted: [] } }
 }
 
 /** Redacts secrets. A result that cannot be stored is a failure, although the effect may have happened. */
@@ -263,13 +272,13 @@ function artifactFailure(refusal: Refusal, happened: 'no' | 'unknown'): EffectFa
   return new EffectFailure(isPassing(refusal) ? 'transient_connector_error' : 'validation_error', said, happened)
 }
 
-/** Undefined: the effect has written nothing, so its outcome can go through the lane. */
+/** Empty if the effect has written nothing, so that its outcome can go through the lane. */
 function saverOf(
   deps: ArtifactDeps | undefined,
   writer: ArtifactWriter | undefined,
   command: StoredCommand,
-): Work | undefined {
-  if (!deps || !writer || writer.writes.length === 0) return undefined
+): readonly Work[] {
+  if (!deps || !writer || writer.writes.length === 0) return []
   const by = { ...workerActor, traceId: command.context.trace_id }
-  return (tx) => saveArtifacts(tx, deps, by, command.workspace_id, writer.writes)
+  return [(tx) => saveArtifacts(tx, deps, by, command.workspace_id, writer.writes)]
 }

@@ -247,6 +247,7 @@ test('a look-up that fails leaves open whether the deed was done', async () => {
     requestedBy: 'user:ada',
     signal: new AbortController().signal,
     emit: () => {},
+    alongside: () => {},
     artifacts: withoutArtifacts('none here'),
   }
   await assert.rejects(effect.find(call), { errorClass: 'permission_denied', happened: 'unknown' })

@@ -198,11 +198,7 @@ export function toCommandView(
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),
     completed_at: orNull(command.completed_at, formatInstant),
-    next: nextMoves(found, task?.type, task?.spec.max_attempts ?? 1).map(({ action, by, what }) => ({
-      action,
-      by: [...by],
-      what,
-    })),
+    next: nextMoves(found, task?.type, task?.spec.max_attempts ?? 1),
   }
 }
 

@@ -28,7 +28,8 @@ import {
   type Write,
 } from './change.ts'
 import { fold, type Folded, type FoldLimit } from './advance.ts'
-import { callInline, callNext, type LastCall, type Work } from './call-effect.ts'
+import { callNext, failedWith, type LastCall, type Work } from './call-effect.ts'
+import { EffectFailure } from './catalog/effect-definition.ts'
 import {
   commandTurns,
   findAwaited,
@@ -43,7 +44,7 @@ import { approvalDeps, type CommandDeps } from './deps.ts'
 import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
 import { wakeDependents } from './write-command.ts'
-import { findHandler, readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
+import { readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
 import type { WriteResult } from './write-command.ts'
 
 /** A longer command continues in another turn, so that no command holds a worker forever. */
@@ -93,6 +94,7 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
       const { draft, next } = await decideNext(deps, turn, last, isKeyTaken, limit)
       const written = await commitTurn(deps, turn, draft.write, next, last)
       if (written === 'key_taken') isKeyTaken = true
+      else if (written instanceof EffectFailure) last = last && failedWith(last, written)
       else if (written === 'moved') {
         // The row has changed, for example by a cancel, and the next step may be impossible. The outcome is then written alone, once.
         isAlone = last !== undefined && !isAlone
@@ -172,17 +174,18 @@ async function commitTurn(
   write: Write,
   next: AfterStep,
   last: LastCall | undefined,
-): Promise<'written' | 'moved' | 'key_taken'> {
+): Promise<'written' | 'moved' | 'key_taken' | EffectFailure> {
   if (isEmpty(write)) return 'written'
   if (write.from === 'cancelling' && write.to !== null) await failpoint('commands.exit_settled')
   await passAll(write, beforeWrite)
-  const works = [last?.save, workOf(deps, write, next), closeQuestion(deps, turn, write, last)].filter(
+  const works = [...(last?.works ?? []), workOf(deps, write, next), closeQuestion(deps, turn, write, last)].filter(
     (work) => work !== undefined,
   )
   let result: Decision<WriteResult>
   try {
     result = works.length === 0 ? await deps.writes.commit(write) : await commitWith(deps, write, works)
   } catch (error) {
+    if (error instanceof EffectFailure) return error
     const isPlanned = write.events.some(({ event_type }) => event_type === 'plan_created')
     if (!isPlanned || constraintOf(error) !== 'idx_domain_effects_idem') throw error
     return 'key_taken'
@@ -201,7 +204,7 @@ function heldAfter(found: HeldCommand, write: Write, { command }: WriteResult): 
   return { ...found, command, effects: applyWrite(found.effects, write) }
 }
 
-function commitWith(deps: CommandDeps, write: Write, works: readonly Work[]) {
+export function commitWith(deps: CommandDeps, write: Write, works: readonly Work[]) {
   return deps.db.transaction(async (tx) => {
     const written = await deps.writes.commitIn(tx, write)
     if (written.ok) for (const work of works) await work(tx)

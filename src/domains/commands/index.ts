@@ -77,7 +77,6 @@ export {
   toArchivedView,
   toExplanationView,
 } from './explain-command.ts'
-export { findScheduledTask, fireSchedule, scheduledTypeOf } from './fire-schedule.ts'
 
 export { type ArchivedHistory, archiveHistory, type ArchiveHistory } from './history/archive-history.ts'
 export {
@@ -95,17 +94,20 @@ export {
   type MemoryProposal,
   proposeMemory,
   type ProposeMemory,
-} from './memory/candidates.ts'
+  requestForget,
+} from './memory/memory-requests.ts'
 export { memoryDefinitions } from './memory/memory-definitions.ts'
 export { memoryFacts } from './memory/memory-policies.ts'
-export { requestForget } from './memory/request-forget.ts'
 export { findBrokenInvariants, invariantCount } from './invariants/find-broken-invariants.ts'
 
 export {
   defineMaintenance,
+  findScheduledTask,
+  fireSchedule,
+  scheduledTypeOf,
   shippedSchedules,
   shippedSchedulesFor,
-} from './maintenance.ts'
+} from './scheduled-commands.ts'
 
 export { compensateDefinitions } from './compensate-task.ts'
 export { type Commands, openCommands } from './open-commands.ts'

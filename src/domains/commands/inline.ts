@@ -2,11 +2,12 @@
 import { failpoint } from '#store'
 import { inProcessTurnName } from '#turns'
 import { type Folded, fold } from './advance.ts'
-import { callInline } from './call-effect.ts'
+import { callInline, type Work } from './call-effect.ts'
+import { EffectFailure } from './catalog/effect-definition.ts'
 import { composeWrite, planEffect, type Seen, stay, workerActor, type Write } from './change.ts'
 import { type CommandWithEffects, findCommand, processOf, type StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
-import { foldFresh } from './drive.ts'
+import { commitWith, foldFresh } from './drive.ts'
 import { findHandler } from './tasks.ts'
 
 /**
@@ -18,7 +19,7 @@ export async function decideNew(
   command: StoredCommand,
   token: string | null,
 ): Promise<Folded | undefined> {
-  if (token === null) return foldInline(deps, command, true)
+  if (token === null) return (await foldInline(deps, command, true))?.folded
   const { catalog, random } = deps
   const turn = { token, name: inProcessTurnName(processOf(command.command_id)) }
   const folded = await foldFresh(deps, command, { catalog, random, turn, hasParents: false })
@@ -30,18 +31,32 @@ export async function decideNew(
  * once. Undefined: nothing was written, and the driver takes the command.
  */
 export async function runInline(deps: CommandDeps, stored: StoredCommand): Promise<StoredCommand | undefined> {
-  const folded = await foldInline(deps, stored, false)
-  if (!folded) return undefined
-  const { write } = folded.draft
-  const written = await deps.writes.commit(write)
-  if (!written.ok && write.to === 'succeeded') await recordUnderCancelled(deps, stored, write)
-  return written.ok ? written.value.command : undefined
+  const run = await foldInline(deps, stored, false)
+  if (!run) return undefined
+  const { works } = run
+  const { write } = run.folded.draft
+  try {
+    const written = works.length > 0 ? await commitWith(deps, write, works) : await deps.writes.commit(write)
+    if (!written.ok && works.length === 0 && write.to === 'succeeded') await recordUnderCancelled(deps, stored, write)
+    return written.ok ? written.value.command : undefined
+  } catch (error) {
+    // The rows that belong to the outcome were refused, so nothing has happened.
+    if (error instanceof EffectFailure) return undefined
+    throw error
+  }
 }
 
+type InlineRun = { readonly folded: Folded; readonly works: readonly Work[] }
+
 /** Folds and calls until the end of the command. With `isReadOnly` only effects are called that change nothing and need no record. */
-async function foldInline(deps: CommandDeps, command: StoredCommand, isReadOnly: boolean): Promise<Folded | undefined> {
+async function foldInline(
+  deps: CommandDeps,
+  command: StoredCommand,
+  isReadOnly: boolean,
+): Promise<InlineRun | undefined> {
   const { catalog, random } = deps
   const seen: Seen = { catalog, random, turn: null, hasParents: false }
+  const works: Work[] = []
   let folded = await foldFresh(deps, command, seen)
   while (folded.next.t === 'call') {
     const { now } = folded.draft
@@ -52,13 +67,16 @@ async function foldInline(deps: CommandDeps, command: StoredCommand, isReadOnly:
     // The call of a connector is recorded with the id of the command, which has no row yet.
     const isFree = handler.class === 'read' && catalog.effects.get(effect.effect_type)?.operation === undefined
     if (isReadOnly && !isFree) return undefined
-    const result = await callInline(deps, now.command, effect, handler)
-    if (!result) return undefined
-    folded = fold(folded.draft, { ...seen, outcome: { effectId, attempt: effect.attempt, result } }, deps.now(), deps.newId)
+    const called = await callInline(deps, now.command, effect, handler)
+    if (!called || (isReadOnly && called.works.length > 0)) return undefined
+    works.push(...called.works)
+    const outcome = { effectId, attempt: effect.attempt, result: called.result }
+    folded = fold(folded.draft, { ...seen, outcome }, deps.now(), deps.newId)
   }
-  const isDone = folded.next.t === 'end' && folded.draft.now.command.status === 'succeeded' && isInline(folded.draft.now)
+  const { now } = folded.draft
+  const isDone = folded.next.t === 'end' && now.command.status === 'succeeded' && isInline(now)
   if (isDone) await failpoint('commands.inline_called')
-  return isDone || isMalformed(folded) ? folded : undefined
+  return isDone || isMalformed(folded) ? { folded, works } : undefined
 }
 
 function isMalformed({ draft, next }: Folded): boolean {

@@ -46,7 +46,7 @@ function waitingReason(
 
 type NextMove = {
   readonly action: 'wait' | 'supply_input' | 'decide_approval' | 'reconcile_effect' | 'cancel' | 'retry' | 'compensate'
-  readonly by: readonly string[]
+  readonly by: string[]
   readonly what: string
 }
 
@@ -61,11 +61,7 @@ const NEXT_BY_CONCORD: Readonly<Record<string, string>> = {
   compensating: 'Its effects are undone, last first.',
 }
 
-export function nextMoves(
-  found: CommandWithEffects,
-  type: CommandType | undefined,
-  maxAttempts: number,
-): readonly NextMove[] {
+export function nextMoves(found: CommandWithEffects, type: CommandType | undefined, maxAttempts: number): NextMove[] {
   const { command, effects } = found
   const { status } = command
   const moves: NextMove[] = []
@@ -83,7 +79,7 @@ export function nextMoves(
     const stop = command.completed_at === null ? 'Stop it' : 'Close it for good'
     const rest =
       command.cancellation_mode === 'compensate_then_stop' ? ' and undo its effects.' : '; its effects are kept.'
-    add('cancel', type?.cancellable_by ?? ['requester', 'admin'], stop + rest)
+    add('cancel', [...(type?.cancellable_by ?? ['requester', 'admin'])], stop + rest)
   }
   if (decideRetryRun(found, maxAttempts).ok)
     add('retry', ['requester', 'admin'], 'Run it again; effects that succeeded are kept.')

@@ -15,6 +15,11 @@ type CommandFilter = {
   readonly limit: number
 }
 
+/** `$1` of the text is the workspace. */
+function read<Row extends object>(db: Db, workspaceId: string, text: string, values: readonly unknown[]) {
+  return scoped(db, workspaceId).read((tx) => tx.query<Row>(text, [workspaceId, ...values]))
+}
+
 /** Newest first: ids are ordered by time. */
 export function listCommands(db: Db, workspaceId: string, filter: CommandFilter): Promise<readonly StoredCommand[]> {
   const text = `select ${columnsOf('c')} from concord.commands as c
@@ -22,9 +27,7 @@ where c.workspace_id = $1 and ($2::uuid is null or c.command_id < $2) and ($3::t
   and ($4::text is null or c.task_name = $4) and ($5::text is null or c.requested_by = $5)
 order by c.command_id desc limit $6`
   const { beforeId, status = null, taskName = null, requestedBy = null, limit } = filter
-  return scoped(db, workspaceId).read((tx) =>
-    tx.query<StoredCommand>(text, [workspaceId, beforeId, status, taskName, requestedBy, limit]),
-  )
+  return read(db, workspaceId, text, [beforeId, status, taskName, requestedBy, limit])
 }
 
 const eventColumns = `e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`
@@ -38,10 +41,9 @@ export function listCommandEvents(
   page: { readonly afterSeq: string | null; readonly limit: number },
 ): Promise<readonly PagedEvent[]> {
   const text = `select ${eventColumns} from concord.domain_events as e
-where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.entry_seq > $3::bigint - 1024 and e.seq > $3) order by e.entry_seq, e.seq limit $4`
-  return scoped(db, workspaceId).read((tx) =>
-    tx.query<PagedEvent>(text, [workspaceId, commandId, page.afterSeq, page.limit]),
-  )
+where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.entry_seq > $3::bigint - 1024 and e.seq > $3)
+order by e.entry_seq, e.seq limit $4`
+  return read(db, workspaceId, text, [commandId, page.afterSeq, page.limit])
 }
 
 type AuditEvent = PagedEvent & FeedPosition
@@ -61,17 +63,7 @@ where e.workspace_id = $1 and e.purpose = 'audit' and ($2::xid8 is null or (e.xi
   and ($4::uuid is null or e.command_id = $4) and ($5::text is null or e.event_type = $5) and ($6::text is null or e.actor = $6)
 order by e.xid desc, e.entry_seq desc, e.seq desc limit $7`
   const { before, commandId = null, eventType = null, actor = null, limit } = filter
-  return scoped(db, workspaceId).read((tx) =>
-    tx.query<AuditEvent>(text, [
-      workspaceId,
-      before?.xid ?? null,
-      before?.seq ?? null,
-      commandId,
-      eventType,
-      actor,
-      limit,
-    ]),
-  )
+  return read(db, workspaceId, text, [before?.xid ?? null, before?.seq ?? null, commandId, eventType, actor, limit])
 }
 
 type WorkspaceStats = {

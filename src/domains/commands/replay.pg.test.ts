@@ -32,7 +32,7 @@ import { openDrive } from './drive.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { memoryDefinitions } from './memory/memory-definitions.ts'
 import { memoryFacts } from './memory/memory-policies.ts'
-import { followCandidates, proposeMemory, type ProposingRun } from './memory/candidates.ts'
+import { followCandidates, proposeMemory, type ProposingRun } from './memory/memory-requests.ts'
 import { shippedPolicies } from './catalog/shipped-policies.ts'
 import { byPerson } from '#kernel/actor'
 
@@ -108,6 +108,10 @@ const ownDefinitions = [
   }),
 ]
 
+/** Memories that were committed without the outcome of their effect. */
+const unrecorded = `select r.memory_id from concord.memory_records as r where not exists (
+  select from concord.domain_effects as e where e.command_id = r.command_id and e.effect_type = 'memory.write' and e.status = 'succeeded')`
+
 describe('a turn that is given again', () => {
   let opened: TestDb
   let room: TestRoom
@@ -159,6 +163,7 @@ describe('a turn that is given again', () => {
         return await work()
       } catch (error) {
         if (!(error instanceof ProcessDied)) throw error
+        assert.deepEqual(await room.rows(unrecorded), [], 'a memory without the outcome of its effect')
         mortal.resurrect()
       }
     }
@@ -275,7 +280,7 @@ describe('a turn that is given again', () => {
   const timesOf = (events: readonly { event_type: string; count: number }[], type: string) =>
     events.find(({ event_type }) => event_type === type)?.count
 
-  test('[RUN-10] memory: death before and after every write leaves one candidate, one record and one event of each', async (t) => {
+  test('[RUN-10] [PER-04] memory: death before and after every write leaves one candidate, one record and one event of each', async (t) => {
     const consented = async (name: string): Promise<Proposal> => {
       const preference = aPreference()
       const { subject_type, subject_id, memory_type, scope } = preference

@@ -7,7 +7,7 @@ import { accepted } from '#test/tenant'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { defineTask } from './catalog/definitions.ts'
 import { findTask } from './tasks.ts'
-import { scheduledTypeOf } from './fire-schedule.ts'
+import { scheduledTypeOf } from './scheduled-commands.ts'
 
 const definitions = testDefinitions(new FakeProvider(), () => () => Promise.resolve(''))
 const second = defineTask({

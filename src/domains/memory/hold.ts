@@ -1,4 +1,4 @@
-/** Holds: what must be kept about a subject, whoever asks for its erasure. Holds, writers and an erasure of one subject exclude each other (M9, M10). */
+/** Holds: what must be kept about a subject even if its erasure is requested. Holds, writers and an erasure of one subject exclude each other (M9, M10). */
 import { hash } from 'node:crypto'
 import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'

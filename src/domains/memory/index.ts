@@ -57,4 +57,4 @@ export {
   searchMemory,
   searchMemoryForRun,
 } from './search-memory.ts'
-export { assessCandidate, unwriteMemory, writeMemory } from './write-memory.ts'
+export { assessCandidate, prepareWrite, unwriteMemory, writeMemory, type Written } from './write-memory.ts'

@@ -1,7 +1,7 @@
-/** Assesses a candidate for policy, writes it as a record in one transaction with its events, and undoes that. */
+/** Assesses a candidate for policy, writes it as a record in the transaction that records the outcome of its effect, and undoes that. */
 import type { Actor } from '#kernel/actor'
-import { accept, type Decision, refuse } from '#kernel/refusal'
-import { statement, type Tx } from '#store'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { type Sql, statement, type Tx } from '#store'
 import { type CandidateRef, findCandidate, lockCandidate, refuseNoCandidate, saveCandidate } from './candidate.ts'
 import { hasConsent } from './consent.ts'
 import {
@@ -18,7 +18,7 @@ import { embed, type Embedding, type MemoryStore, textOf } from './memory-store.
 
 async function gatherWriteFacts(
   { schemas }: MemoryDeps,
-  tx: Tx,
+  sql: Sql,
   store: MemoryStore,
   candidate: StoredCandidate,
   at: Date,
@@ -34,7 +34,7 @@ async function gatherWriteFacts(
     confidence,
     expires_at,
     by_agent: candidate.agent_run_id !== null,
-    has_consent: await hasConsent(tx, candidate.workspace_id, candidate, at),
+    has_consent: await hasConsent(sql, candidate.workspace_id, candidate, at),
     conflict:
       rival && !isOver
         ? {
@@ -97,59 +97,95 @@ function onceAsked(
 
 export type Written = { readonly memory_id: string; readonly memory_candidate_id: string; readonly is_new: boolean }
 
-/** A refusal rejects the candidate, so that a repeated command cannot write it after all. */
-export async function writeMemory(
+/** What the effect will write, decided before the transaction that records its outcome. */
+export type PreparedWrite = {
+  readonly candidate: StoredCandidate
+  readonly embedding: Embedding | undefined
+  readonly written: Written
+}
+
+/** Decides what the effect will write. A refusal rejects the candidate, so that a repeated command cannot write it after all. */
+export async function prepareWrite(
   deps: MemoryDeps,
   actor: Actor,
   { commandId, ...ref }: CandidateRef & { readonly commandId: string },
-): Promise<Decision<Written>> {
-  const seen = await findCandidate(deps.db, ref.workspaceId, ref.candidateId)
-  if (seen?.command_id !== commandId) return refuseNoCandidate()
+): Promise<Decision<PreparedWrite>> {
+  const candidate = await findCandidate(deps.db, ref.workspaceId, ref.candidateId)
+  if (candidate?.command_id !== commandId) return refuseNoCandidate()
+  if (candidate.memory_id !== null)
+    return accept({ candidate, embedding: undefined, written: written(candidate, candidate.memory_id, false) })
+  if (!isOpen(candidate)) return refuseDecided(candidate)
+  const course = await decideCourse(deps, deps.db, deps.store, candidate, deps.now())
+  if (!course.ok) return reject(deps, actor, ref, course)
+  if (course.value.t === 'known')
+    return accept({ candidate, embedding: undefined, written: written(candidate, course.value.memory_id, false) })
   // Before the transaction: an embedder may be a remote call.
-  const embedding = seen.status === 'accepted' ? undefined : await embed(deps.embedder, textOf(seen.content))
-  return deps.db.transaction(async (tx) => {
-    const store = deps.store.within?.(tx) ?? deps.store
-    await shareSubjects(tx, store, ref.workspaceId, seen)
+  const embedding = await embed(deps.embedder, textOf(candidate.content))
+  return accept({ candidate, embedding, written: written(candidate, candidate.memory_candidate_id, true) })
+}
+
+function reject({ db, now, newId }: MemoryDeps, actor: Actor, ref: CandidateRef, refusal: Refusal): Promise<Refusal> {
+  return db.transaction(async (tx) => {
     const candidate = await lockCandidate(tx, ref)
-    if (!candidate) return refuseNoCandidate()
-    if (candidate.memory_id !== null) return accept(written(candidate, candidate.memory_id, false))
-    if (candidate.status !== 'proposed' && candidate.status !== 'awaiting_approval')
-      return refuse('memory.candidate.decided', `The candidate is already ${candidate.status}.`)
-    const when = { at: deps.now(), newId: deps.newId }
-    const made = await decideAndInsert(deps, tx, store, actor, candidate, embedding, when.at)
-    if (!made.ok) {
-      await saveCandidate(tx, candidate, 'rejected', actor, { ...when, payload: { reason: made.reason } })
-      return tx.commitRefusal(made)
-    }
-    await saveCandidate(tx, candidate, 'accepted', actor, { ...when, set: { memory_id: made.value.memory_id } })
-    return made
+    if (!candidate || !isOpen(candidate)) return refusal
+    await saveCandidate(tx, candidate, 'rejected', actor, { at: now(), newId, payload: { reason: refusal.reason } })
+    return tx.commitRefusal(refusal)
   })
 }
 
-async function decideAndInsert(
-  deps: MemoryDeps,
+/**
+ * Writes a prepared memory in the transaction that records the outcome of its effect. It decides again under locks, and refuses if the
+ * decision has changed since `prepareWrite`: the caller rolls back and prepares again.
+ */
+export async function writeMemory(
   tx: Tx,
-  store: MemoryStore,
+  deps: MemoryDeps,
   actor: Actor,
-  candidate: StoredCandidate,
-  embedding: Embedding | undefined,
-  at: Date,
+  { candidate: seen, embedding, written: expected }: PreparedWrite,
 ): Promise<Decision<Written>> {
-  const facts = await gatherWriteFacts(deps, tx, store, candidate, at)
-  const course = decideEffect(candidate, facts, decideMemoryWrite(facts))
+  const { workspace_id: workspaceId, memory_candidate_id: candidateId } = seen
+  const store = deps.store.within?.(tx) ?? deps.store
+  await shareSubjects(tx, store, workspaceId, seen)
+  const candidate = await lockCandidate(tx, { workspaceId, candidateId })
+  if (!candidate) return refuseNoCandidate()
+  if (candidate.memory_id !== null) return accept(written(candidate, candidate.memory_id, false))
+  if (!isOpen(candidate)) return refuseDecided(candidate)
+  const at = deps.now()
+  const course = await decideCourse(deps, tx, store, candidate, at)
   if (!course.ok) return course
-  if (course.value.t === 'known') {
-    await tx.run(confirmRecord, [course.value.memory_id, candidate.workspace_id, at])
-    return accept(written(candidate, course.value.memory_id, false))
+  const { memory_id } = expected
+  if (course.value.t === 'known' ? course.value.memory_id !== memory_id : !expected.is_new)
+    return refuse('row.conflict', 'The memories of this fact have changed.')
+  if (course.value.t === 'known') await tx.run(confirmRecord, [memory_id, workspaceId, at])
+  else {
+    // The record has the id of its candidate, so that a repeated effect finds its own row in every store.
+    const { supersedes } = course.value
+    const inserted = await store.insert({ ...contentOf(candidate), memory_id, supersedes, embedding }, actor, at)
+    if (!inserted.ok) return inserted
+    const payload = { memory_type: candidate.memory_type, scope: candidate.scope, store: deps.store.name }
+    await records.append(tx, inserted.value, actor, { type: 'memory_written', at, newId: deps.newId, payload })
   }
-  // The record has the id of its candidate, so that a repeated effect finds its own row in every store.
-  const memory_id = candidate.memory_candidate_id
-  const { supersedes } = course.value
-  const inserted = await store.insert({ ...contentOf(candidate), memory_id, supersedes, embedding }, actor, at)
-  if (!inserted.ok) return inserted
-  const payload = { memory_type: candidate.memory_type, scope: candidate.scope, store: deps.store.name }
-  await records.append(tx, inserted.value, actor, { type: 'memory_written', at, newId: deps.newId, payload })
-  return accept(written(candidate, memory_id, true))
+  await saveCandidate(tx, candidate, 'accepted', actor, { at, newId: deps.newId, set: { memory_id } })
+  return accept(expected)
+}
+
+function isOpen({ status }: StoredCandidate): boolean {
+  return status === 'proposed' || status === 'awaiting_approval'
+}
+
+function refuseDecided({ status }: StoredCandidate): Refusal {
+  return refuse('memory.candidate.decided', `The candidate is already ${status}.`)
+}
+
+async function decideCourse(
+  deps: MemoryDeps,
+  sql: Sql,
+  store: MemoryStore,
+  candidate: StoredCandidate,
+  at: Date,
+): Promise<Decision<Course>> {
+  const facts = await gatherWriteFacts(deps, sql, store, candidate, at)
+  return decideEffect(candidate, facts, decideMemoryWrite(facts))
 }
 
 /** The fields that a record takes from its candidate: nothing about policy reaches a store. */
@@ -165,12 +201,14 @@ const confirmRecord = statement<never>(
   `update concord.memory_records set updated_at = greatest(updated_at, $3) where memory_id = $1 and workspace_id = $2 and status = 'active'`,
 )
 
+type Course = Extract<MemoryWriteDecision, { t: 'write' | 'known' }>
+
 /** Decides again after the approval, since consents and records may have changed since then. Pure. */
 function decideEffect(
   { status }: Pick<StoredCandidate, 'status'>,
   { conflict, supersedes, has_consent }: Pick<MemoryWriteFacts, 'conflict' | 'supersedes' | 'has_consent'>,
   decision: MemoryWriteDecision,
-): Decision<Extract<MemoryWriteDecision, { t: 'write' | 'known' }>> {
+): Decision<Course> {
   if (decision.t === 'write' || decision.t === 'known') return accept(decision)
   if (decision.t === 'reject') return refuse(decision.code, decision.reason)
   if (conflict !== null && conflict.memory_id !== supersedes)

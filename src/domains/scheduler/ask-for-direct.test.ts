@@ -1,4 +1,4 @@
-/** Direct executions that are asked for beside a running scheduler: through the file alone, whoever dies. */
+/** Direct executions requested while a scheduler runs. Both sides use the file alone, and either may die. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,8 +25,8 @@ function aGuest(owner: Scheduler): Scheduler {
   return must(openScheduler({ file: owner.db.file, deps: owner.deps, role: 'guest' }))
 }
 
-describe('beside a running scheduler', () => {
-  test('[SCH-101] [SCH-098] it waits for the job in flight, runs before what waits, and leaves a job and a run', async () => {
+describe('with a running scheduler', () => {
+  test('[SCH-101] [SCH-098] a direct execution waits for the job in flight, runs before queued jobs, and leaves a job and a run', async () => {
     const folder = aFolder()
     const ran = join(folder, 'ran')
     const script = `cat > /dev/null; echo $JOB_ID >> ${ran}; while [ ! -e ${folder}/$JOB_ID ]; do sleep 0.02; done`
@@ -65,7 +65,7 @@ describe('beside a running scheduler', () => {
     owner.close()
   })
 
-  test('who asked and wants it no more ends it while it runs', async () => {
+  test('the caller can end it while it runs', async () => {
     const owner = aRealScheduler([aShellType('exec sleep 600')])
     const stop = new AbortController()
     const running = runScheduler(owner, {
@@ -90,8 +90,8 @@ describe('beside a running scheduler', () => {
   })
 })
 
-describe('what was asked for and has not started', () => {
-  test('[SCH-079] runs out with its reservation, and is told', async () => {
+describe('a requested job that has not started', () => {
+  test('[SCH-079] expires with its reservation and sends a notification', async () => {
     const scheduler = aScheduler()
     const { job } = must(await ask(scheduler))
     scheduler.clock.by(scheduler.settings.reservationMs)
@@ -109,7 +109,7 @@ describe('what was asked for and has not started', () => {
     assert.equal(must(readJob(scheduler, job.job_id)).job.status, 'CANCELLED')
   })
 
-  test('is given up when the slot does not become free in time, and when nobody owns the file', async () => {
+  test('is withdrawn when the slot does not become free in time, and when no process owns the file', async () => {
     const scheduler = aScheduler()
     const { runId } = aRun(scheduler)
     const asked = must(await ask(scheduler))
@@ -125,7 +125,7 @@ describe('what was asked for and has not started', () => {
     assert.deepEqual(must(claimJobs(scheduler)).waiting?.reason, 'empty', 'the queue is free again')
   })
 
-  test('[SCH-103] is kept alive by who asked, also when it takes longer than the reservation', async () => {
+  test('[SCH-103] is kept alive by its caller, even beyond the first lifetime of the reservation', async () => {
     const scheduler = aScheduler()
     const asked = must(await ask(scheduler))
     const passing = (ms: number) => Promise.resolve(scheduler.clock.by(ms * 1_000))
@@ -139,7 +139,7 @@ describe('what was asked for and has not started', () => {
   })
 })
 
-test('[SCH-102] one at a time: busy at once, and nothing is left behind by work that is none', async () => {
+test('[SCH-102] one at a time: a second one is refused, and invalid work leaves nothing behind', async () => {
   const scheduler = aScheduler()
   assert.equal(codeOf(await ask(scheduler, { job_type: 'poem' })), 'scheduler.job_type.unknown')
   must(await ask(scheduler))
@@ -161,14 +161,14 @@ test('[SCH-101] only an owner that has recovered starts it, once', async () => {
   scheduler.close()
 })
 
-test('who owns a file can be asked without disturbing the owner', () => {
+test('isOwned does not disturb the owner', () => {
   const scheduler = aScheduler({ file: aFile() })
   assert.equal(isOwned(scheduler.db.file), true)
   scheduler.close()
   assert.equal(isOwned(scheduler.db.file), false)
 })
 
-test('a row whose params cannot be read is closed as failed, and the loop goes on', async () => {
+test('a row with unreadable params is closed as FAILED, and the loop continues', async () => {
   const scheduler = aScheduler({ file: aFile() })
   const { job } = must(await ask(scheduler))
   const deep = `${'{"a":'.repeat(40)}1${'}'.repeat(40)}`

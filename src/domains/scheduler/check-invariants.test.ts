@@ -41,7 +41,7 @@ function aBusyFile(file = aFile()): TestScheduler {
   return scheduler
 }
 
-/** Everything that would stand in the way of a violation is taken off first, and put back where that is still possible. */
+/** Drops everything that prevents the violation first, and restores what is still possible. */
 function plant(scheduler: TestScheduler, sql: string): void {
   const raw = openRaw(scheduler.db.file)
   raw.exec('pragma foreign_keys = off; pragma ignore_check_constraints = on')
@@ -56,7 +56,7 @@ function plant(scheduler: TestScheduler, sql: string): void {
     try {
       raw.exec(String(guard['sql']))
     } catch {
-      // The violation itself is in the way of this one now.
+      // The planted violation prevents this one.
     }
   }
   raw.close()
@@ -114,7 +114,7 @@ describe('a planted violation is found', () => {
     })
   }
 
-  test('[SCH-124] S10 and S11, from what the work itself wrote down', () => {
+  test('[SCH-124] S10 and S11 use the log that the jobs wrote', () => {
     const scheduler = aBusyFile()
     const [run] = must(claimJobs(scheduler)).runs
     const good = { jobId: run?.job.job_id ?? '', runId: run?.runId ?? '' }
@@ -136,7 +136,7 @@ describe('a planted violation is found', () => {
   })
 })
 
-test('a guard that somebody took off is missed', () => {
+test('a dropped guard is reported', () => {
   const scheduler = aBusyFile()
   const raw = openRaw(scheduler.db.file)
   raw.exec('drop trigger jobs_moves_tg')
@@ -149,7 +149,7 @@ test('a guard that somebody took off is missed', () => {
   scheduler.close()
 })
 
-test('[SCH-124] the report names the invariant, what it says and the rows', () => {
+test('[SCH-124] the report names the invariant, its rule and the rows', () => {
   const scheduler = aBusyFile()
   assert.equal(
     describeSelfCheck(must(checkInvariants(scheduler))),
@@ -163,7 +163,7 @@ test('[SCH-124] the report names the invariant, what it says and the rows', () =
   scheduler.close()
 })
 
-test('a start on planted rows ends, repairs what the matrix repairs, and reports the rest', async () => {
+test('recovery of planted rows ends, repairs what the matrix repairs, and reports the rest', async () => {
   const file = aFile()
   const first = aBusyFile(file)
   plant(

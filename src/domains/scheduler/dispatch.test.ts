@@ -51,7 +51,7 @@ describe('one worker', () => {
     assert.equal(must(claimJobs(scheduler)).waiting?.reason, 'empty')
   })
 
-  test('[SCH-097] [SCH-098] while a reservation is ACTIVE nothing is dispatched; then the job that was first is first', () => {
+  test('[SCH-097] [SCH-098] nothing is dispatched while a reservation is ACTIVE; afterwards the first job is still first', () => {
     const scheduler = aScheduler()
     const [first, second] = [submit(scheduler), submit(scheduler)]
     const before = rowsOf(scheduler, 'jobs')
@@ -75,7 +75,7 @@ describe('one worker', () => {
     owner.close()
   })
 
-  test('a job whose params cannot be read is closed as FAILED without a retry, and the queue goes on', () => {
+  test('a job with unreadable params is closed as FAILED without a retry, and the queue continues', () => {
     const scheduler = aScheduler()
     const [bad, good] = [submit(scheduler), submit(scheduler)]
     const deep = `{"a":${'['.repeat(200)}${']'.repeat(200)}}`
@@ -94,7 +94,7 @@ describe('one worker', () => {
 })
 
 describe('delayed jobs', () => {
-  test('a job that is not due is passed over, and takes the place of its position when it is', () => {
+  test('a job that is not due is skipped, and runs at its position once it is due', () => {
     const scheduler = aScheduler()
     const late = must(
       submitJob(scheduler, { job_type: 'story', not_before: new Date(START + 5_000).toISOString() }),
@@ -108,7 +108,7 @@ describe('delayed jobs', () => {
     assert.notEqual(late, b)
   })
 
-  test('when only a delayed job is left, the wait says until when', () => {
+  test('with only a delayed job left, the wait has an end', () => {
     const scheduler = aScheduler()
     must(submitJob(scheduler, { job_type: 'story', not_before: new Date(START + 5_000).toISOString() }))
     assert.deepEqual(must(claimJobs(scheduler)).waiting, { reason: 'empty', until: new Date(START + 5_000) })
@@ -120,14 +120,14 @@ describe('delayed jobs', () => {
 })
 
 describe('several workers', () => {
-  test('as many as there are workers, in the order of the queue, in one commit', () => {
+  test('one commit claims as many jobs as there are workers, in queue order', () => {
     const scheduler = aScheduler({ settings: { workers: 3 } })
     const jobs = Array.from({ length: 5 }, () => submit(scheduler))
     assert.deepEqual(claimed(scheduler, 10), jobs.slice(0, 3))
     assert.equal(must(claimJobs(scheduler, 10)).waiting?.reason, 'busy')
   })
 
-  test('a type at its limit is passed over, and only as long as it is', () => {
+  test('a type at its limit is skipped until it is below the limit', () => {
     const scheduler = aScheduler({
       settings: { workers: 4 },
       jobTypes: [{ job_type: 'story', concurrency_limit: 1 }, { job_type: 'research' }],
@@ -146,7 +146,7 @@ describe('several workers', () => {
     assert.ok(s3)
   })
 
-  test('the index by type is there while a type has a limit, and gone when none has', () => {
+  test('the index by type exists only while a type has a limit', () => {
     const scheduler = aScheduler()
     const has = () =>
       scheduler.db.one(

@@ -1,4 +1,4 @@
-/** Children of a dead scheduler: found by number and start, by group, or by the run in their environment, and no stranger is touched. */
+/** Children of a dead scheduler are found by pid and start, by group, or by the run id in their environment. Other processes are left alone. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -26,7 +26,7 @@ for (const source of ['proc', 'ps'] as const) {
   const { endOrphan } = openOrphanEnder({ wait, table, termMs: 100 })
 
   describe(`by ${source}`, () => {
-    test('ends the child and its group by number and start, also when it does not listen', async () => {
+    test('ends the child and its group by pid and start, even if it ignores SIGTERM', async () => {
       const child = await aChild('trap "" TERM; sleep 600 & wait; sleep 600')
       const exited = once(child, 'exit')
       const startedAt = table.startOf(child.pid)
@@ -39,7 +39,7 @@ for (const source of ['proc', 'ps'] as const) {
       assert.equal(table.list('').filter(({ group }) => group === child.pid).length, 0)
     })
 
-    test('finds one whose number was never written down', async () => {
+    test('finds a child whose pid was never recorded', async () => {
       const runId = anId()
       const child = await aChild('sleep 600; true', runId)
       const exited = once(child, 'exit')
@@ -47,7 +47,7 @@ for (const source of ['proc', 'ps'] as const) {
       await exited
     })
 
-    test('leaves a stranger alone that got the number later, or runs since another boot', async () => {
+    test('leaves a process alone that reused the pid or started in another boot', async () => {
       const child = await aChild('exec sleep 600')
       const startedAt = table.startOf(child.pid)
       const identity = { ...nobody, runId: anId(), pid: child.pid, bootId: table.bootId }
@@ -60,7 +60,7 @@ for (const source of ['proc', 'ps'] as const) {
   })
 }
 
-test('one that cannot be ended, or of which nothing can be told, is reported as alive', async () => {
+test('a child that cannot be ended or checked is reported as alive', async () => {
   const live = { pid: 7, group: 7, startedAt: 't', isOfRun: true }
   const hung = { bootId: null, startOf: () => 't', list: () => [live] }
   const blind = { ...hung, list: () => assert.fail('no table') }

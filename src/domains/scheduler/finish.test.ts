@@ -1,4 +1,4 @@
-/** The end of a run: outcome, job, retry and notification in one transaction, and nothing of it twice. */
+/** The end of a run: outcome, job, retry and notification in one transaction, each once. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { aFile, aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from '#test/scheduler/fixture'
@@ -61,7 +61,7 @@ describe('outcomes', () => {
     assert.equal(countOf(scheduler, 'jobs'), 1)
   })
 
-  test('[SCH-066] a run that was stopped is FAILED with "cancelled", and is not repeated', () => {
+  test('[SCH-066] a stopped run is FAILED with "cancelled" and is not retried', () => {
     const scheduler = aScheduler()
     const { runId, job } = aRun(scheduler)
     must(finishRun(scheduler, runId, { outcome: 'stopped' }))
@@ -86,7 +86,7 @@ describe('outcomes', () => {
     assert.equal(codeOf(finishRun(scheduler, 'nobody', { outcome: 'completed' })), 'scheduler.run.not_found')
   })
 
-  test('an error text of the outside world is cut and made storable', () => {
+  test('a foreign error text is cut and made storable', () => {
     const scheduler = aScheduler()
     const { runId, job } = aRun(scheduler)
     fail(scheduler, runId, { error: `a\0b\ud800${'x'.repeat(10_000)}` })
@@ -96,7 +96,7 @@ describe('outcomes', () => {
   })
 })
 
-describe('what a runner writes down', () => {
+describe('what a runner records', () => {
   test('[SCH-045] the log path once, and not after the end', () => {
     const scheduler = aScheduler()
     const { runId } = aRun(scheduler)
@@ -146,8 +146,8 @@ describe('an end that is cut', () => {
   }
 })
 
-describe('an end that the file will not take', () => {
-  test('[SCH-106] it is tried again until the file is free', async () => {
+describe('an end that cannot be written', () => {
+  test('[SCH-106] it is retried until the file is free', async () => {
     const file = aFile()
     const scheduler = aScheduler({ file, busyTimeoutMs: 0 })
     const { runId } = aRun(scheduler)
@@ -172,7 +172,7 @@ describe('an end that the file will not take', () => {
     scheduler.close()
   })
 
-  test('[SCH-106] when it cannot succeed an operator is told, once', async () => {
+  test('[SCH-106] after the last attempt it raises one alert', async () => {
     const file = aFile()
     const scheduler = aScheduler({ file, busyTimeoutMs: 0 })
     const { runId } = aRun(scheduler)
@@ -196,11 +196,11 @@ describe('an end that the file will not take', () => {
     scheduler.close()
   })
 
-  test('an answer that was lost after the commit is found again, not written twice', async () => {
+  test('a commit whose answer was lost is found and not written twice', async () => {
     const scheduler = aScheduler()
     const { runId } = aRun(scheduler)
     let isFirst = true
-    // The first commit is stored, but its caller hears that the disk failed.
+    // The first commit is stored, but the caller gets a disk error.
     const write: typeof scheduler.db.write = (work) => {
       const decision = scheduler.db.write(work)
       if (!isFirst) return decision

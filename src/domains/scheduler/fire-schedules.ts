@@ -121,7 +121,7 @@ function advance(
     next_trigger_at: next?.getTime() ?? null,
     last_triggered_at: decided.some(({ outcome }) => outcome === 'fired') ? now : null,
   })
-  if (!next) notifyEnded(tx, schedule, 'no due time within five years', now)
+  if (!next) notifyEnded(tx, schedule, 'There is no due time within five years.', now)
 }
 
 function notifyEnded(tx: WriteTx, { schedule_id, name, updated_at }: StoredSchedule, why: string, now: number): void {
@@ -196,7 +196,7 @@ function fireUpTo(
   const lastMissed = missed.at(-1)
   if (lastMissed) {
     const since = hasOlder ? first : (missed[0] ?? lastMissed).dueAt
-    const why = 'the scheduler was not running'
+    const why = 'The scheduler was not running.'
     firings.push(recordMissed(tx, schedule, { since: since.getTime(), until: lastMissed.dueAt.getTime(), why }, now))
   }
   for (const { dueAt } of fire) firings.push(fireDue(scheduler, tx, schedule, dueAt.getTime(), now))

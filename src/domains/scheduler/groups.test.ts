@@ -1,4 +1,4 @@
-/** Groups: one after the other or all at once, and what the failure of one means for the rest. */
+/** Groups: sequential or parallel, and what the failure of one member means for the others. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { aScheduler, codeOf, countOf, fail, must, rowsOf, START, type TestScheduler } from '#test/scheduler/fixture'
@@ -57,7 +57,7 @@ describe('sequential', () => {
     assert.deepEqual(order, [...ids, outside])
   })
 
-  test('the next member waits for the retries of the one before', () => {
+  test('the next member waits for the retries of its predecessor', () => {
     const scheduler = aScheduler({
       jobTypes: [{ job_type: 'story', retry_policy: { max_retries: 1, delay: { kind: 'fixed', ms: 1_000 } } }],
     })
@@ -75,7 +75,7 @@ describe('sequential', () => {
     )
   })
 
-  test('a cancelled member lets the next one come', () => {
+  test('a cancelled member releases the next one', () => {
     const scheduler = aScheduler()
     const { ids } = aGroup(scheduler, 'sequential')
     must(cancelJob(scheduler, ids[0] ?? ''))
@@ -86,7 +86,7 @@ describe('sequential', () => {
     must(cancelJob(scheduler, ids[2] ?? ''))
   })
 
-  test('a member with a time of its own waits for both: its turn and its time', () => {
+  test('a delayed member waits for its turn and for its time', () => {
     const scheduler = aScheduler()
     const { jobs } = must(
       submitGroup(scheduler, {
@@ -105,7 +105,7 @@ describe('sequential', () => {
     )
   })
 
-  test('a job that joins later comes last, or at once when the group is at rest', () => {
+  test('a job that joins later comes last, or starts when the group is idle', () => {
     const scheduler = aScheduler()
     const { groupId, ids } = aGroup(scheduler, 'sequential', 'stop', 1)
     const late = must(submitJob(scheduler, { job_type: 'story', group_id: groupId }))
@@ -134,7 +134,7 @@ describe('parallel', () => {
 
 describe('the failure of a member', () => {
   for (const mode of ['parallel', 'sequential'] as const) {
-    test(`[SCH-127] ${mode}, stop: what waits is cancelled and told, and the group takes no more jobs`, () => {
+    test(`[SCH-127] ${mode}, stop: queued members are cancelled with a notification, and the group takes no more jobs`, () => {
       const scheduler = aScheduler(once)
       const { groupId, ids } = aGroup(scheduler, mode, 'stop')
       fail(scheduler, claim(scheduler, 1)[0]?.runId ?? '')
@@ -147,7 +147,7 @@ describe('the failure of a member', () => {
       assert.equal(rowsOf(scheduler, 'notifications').filter((row) => row['kind'] === 'job_cancelled').length, 2)
     })
 
-    test(`[SCH-127] [SCH-072] ${mode}, skip: what waits gets a run that says SKIPPED`, () => {
+    test(`[SCH-127] [SCH-072] ${mode}, skip: queued members get a SKIPPED run`, () => {
       const scheduler = aScheduler(once)
       const { groupId, ids } = aGroup(scheduler, mode, 'skip')
       fail(scheduler, claim(scheduler, 1)[0]?.runId ?? '')
@@ -160,7 +160,7 @@ describe('the failure of a member', () => {
       assert.deepEqual(must(checkInvariants(scheduler)).violations, [])
     })
 
-    test(`[SCH-127] ${mode}, continue: the others go on`, () => {
+    test(`[SCH-127] ${mode}, continue: the other members continue`, () => {
       const scheduler = aScheduler(once)
       const { groupId, ids } = aGroup(scheduler, mode, 'continue')
       fail(scheduler, claim(scheduler, 1)[0]?.runId ?? '')
@@ -173,7 +173,7 @@ describe('the failure of a member', () => {
     })
   }
 
-  test('what is in flight goes on, and its own failure is not repeated any more', () => {
+  test('members in flight continue, and their failures are not retried', () => {
     const scheduler = aScheduler({
       settings: { workers: 2 },
       jobTypes: [{ job_type: 'story', retry_policy: { exit_codes: [1] } }],
@@ -185,7 +185,7 @@ describe('the failure of a member', () => {
     assert.equal(countOf(scheduler, 'jobs'), 3)
   })
 
-  test('a failure that is repeated halts nothing', () => {
+  test('a failure with a retry does not halt the group', () => {
     const scheduler = aScheduler()
     const { groupId } = aGroup(scheduler, 'parallel', 'stop')
     fail(scheduler, claim(scheduler)[0]?.runId ?? '')
@@ -194,7 +194,7 @@ describe('the failure of a member', () => {
   })
 })
 
-test('a group is stored whole or not at all, and a wrong member is named', () => {
+test('a group is stored whole or not at all, and the refusal names the invalid member', () => {
   const scheduler = aScheduler()
   const refused = submitGroup(scheduler, { mode: 'parallel', jobs: [{ job_type: 'story' }, { job_type: 'poem' }] })
   assert.deepEqual(

@@ -27,7 +27,7 @@ describe('templates', () => {
       assert.throws(() => aTemplateRow(db, values), { message }))
   }
 
-  test('[SCH-056] two live templates have different names, an archived one gives its name back', () => {
+  test('[SCH-056] two live templates have different names, and an archived one frees its name', () => {
     const id = aTemplateRow(db, { name: 'n' })
     assert.throws(() => aTemplateRow(db, { name: 'n' }), /UNIQUE/)
     db.prepare('update job_templates set archived_at = 1 where template_id = ?').run(id)
@@ -70,7 +70,7 @@ describe('schedules', () => {
     test(`${title} is refused`, () => assert.throws(() => aScheduleRow(db, values), { message }))
   }
 
-  test('[SCH-050] the time zone is UTC unless said otherwise', () => {
+  test('[SCH-050] the time zone is UTC by default', () => {
     const id = aScheduleRow(db)
     const row = db
       .prepare('select timezone, enabled, misfire_policy, overlap_policy from schedules where schedule_id = ?')
@@ -92,7 +92,7 @@ describe('schedules', () => {
       assertRefused(db, 'update schedules set last_due_at = ? where schedule_id = ?', [value, id], /stays decided/)
   })
 
-  test('[SCH-051] a deleted schedule cannot be switched on', () => {
+  test('[SCH-051] a deleted schedule cannot be enabled', () => {
     const id = aScheduleRow(db)
     db.prepare('update schedules set enabled = 0, deleted_at = 1 where schedule_id = ?').run(id)
     assertRefused(db, 'update schedules set enabled = 1 where schedule_id = ?', [id], /CHECK/)
@@ -154,7 +154,7 @@ describe('groups and notifications', () => {
     return row.notification_id
   }
 
-  test('[SCH-116] a notification has one id, and what it tells never changes', () => {
+  test('[SCH-116] a notification has one id, and its content never changes', () => {
     const id = tell()
     assert.throws(() => tell({ notification_id: id }), /UNIQUE/)
     for (const change of [`payload = '{"a":1}'`, `kind = 'run_completed'`, `notification_id = 'x'`]) {

@@ -73,7 +73,7 @@ describe('jobs', () => {
       assertRefused(db, `update jobs set finished_at = ? where job_id = ?`, [value, jobId], /written once/)
   })
 
-  test('a cancelled job keeps its time, and worker_id is written once', () => {
+  test('cancelled_at never changes, and worker_id is written once', () => {
     const jobId = aJobRow(db)
     db.prepare(`update jobs set status = 'CANCELLED', cancelled_at = 1, worker_id = 'w' where job_id = ?`).run(jobId)
     assertRefused(db, `update jobs set cancelled_at = 2 where job_id = ?`, [jobId], /written once/)
@@ -153,7 +153,7 @@ describe('jobs', () => {
     assert.throws(() => aJobRow(db, { retry_of: jobId }), /UNIQUE/)
   })
 
-  test('[SCH-011] a group that has jobs cannot go', () => {
+  test('[SCH-011] a group with jobs cannot be deleted', () => {
     const groupId = aGroupRow(db)
     aJobRow(db, { group_id: groupId, group_order: 1 })
     assertRefused(db, 'delete from job_groups where group_id = ?', [groupId], /FOREIGN KEY/)

@@ -119,7 +119,7 @@ function haltGroup(scheduler: Scheduler, tx: WriteTx, group: StoredGroup, now: n
   }
 }
 
-const SKIP_REASON = 'a job of the same group failed'
+const SKIP_REASON = 'Another job of the group failed.'
 
 function skipMember(scheduler: Scheduler, tx: WriteTx, member: StoredJob, now: number): void {
   const started = saveStarted(tx, member.job_id, now)

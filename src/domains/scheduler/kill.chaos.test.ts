@@ -1,4 +1,4 @@
-/** kill -9 at every named point, in the middle of real work on a real file; then a start, and nothing is lost or done twice. */
+/** kill -9 at every failpoint during real work on a real file; after a restart nothing is lost or done twice. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -25,7 +25,7 @@ async function live(plan: CrashPlan): Promise<'killed' | 'ended'> {
 
 const linesOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [])
 
-/** Lives until the kills are used up, then looks at what is there. */
+/** Restarts until every kill has fired, then checks the file. */
 async function endure(kills: readonly SchedulerFault[]): Promise<{ killed: number; covered: Set<string> }> {
   const folder = aFolder()
   const paths = {
@@ -36,7 +36,7 @@ async function endure(kills: readonly SchedulerFault[]): Promise<{ killed: numbe
   }
   let killed = 0
   for (const [life, fault] of kills.entries()) {
-    // Each life begins an hour later, past every reservation of the one before.
+    // Each restart is an hour later, after every earlier reservation.
     if ((await live({ ...paths, faults: [fault], startMs: START + life * 8 * 3_600_000 })) === 'killed') killed += 1
   }
   const clock = aClock(START + kills.length * 8 * 3_600_000)
@@ -61,7 +61,7 @@ async function endure(kills: readonly SchedulerFault[]): Promise<{ killed: numbe
 describe('kill -9', { concurrency: 4 }, () => {
   for (const point of schedulerPoints) {
     const rows = '[SCH-002] [SCH-003] [SCH-004] [SCH-014] [SCH-121]'
-    // Step 3 finds something only in a file that somebody else wrote; `recover.test.ts` cuts it there.
+    // Step 3 has work only in a file that another program wrote; `recover.test.ts` cuts it there.
     if (point === 'recovery.step_3') continue
     // In the running loop alone, with children and a receiver: `test/chaos/kill-scheduler.ts`.
     if (point.startsWith('run.') || point.startsWith('notification.')) continue

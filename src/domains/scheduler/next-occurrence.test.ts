@@ -1,4 +1,4 @@
-/** When schedules are due, in zones with and without summer time, against a clock that walks every minute and against a library. */
+/** Due times in zones with and without daylight saving, compared with a minute-by-minute clock and with a library. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Cron } from 'croner'
@@ -40,28 +40,28 @@ describe('the nights when clocks change', () => {
       ['2011-12-28T22:00', '2011-12-29T22:00', '2011-12-30T10:00', '2011-12-30T22:00'],
     ],
   ] as const) {
-    test(`[SCH-050] ${cron} in ${zone} after ${after}: a time of day comes once on each night`, () => {
+    test(`[SCH-050] ${cron} in ${zone} after ${after}: a time of day is due once on each night`, () => {
       assert.deepEqual(due(cron, zone, after, expected.length), expected)
     })
   }
 
-  test('[SCH-050] four times in the hour that is skipped come as one, at the jump', () => {
+  test('[SCH-050] four times in the skipped hour are due once, at the change', () => {
     assert.deepEqual(due('*/15 2 * * *', 'Europe/Berlin', '2026-03-28T12:00:00Z', 2), [
       '2026-03-29T01:00',
       '2026-03-30T00:00',
     ])
   })
 
-  test('[SCH-050] four times in the hour that is shown twice come four times, the first time round', () => {
+  test('[SCH-050] four times in the repeated hour are due in its first occurrence', () => {
     const expected = ['00:00', '00:15', '00:30', '00:45'].map((time) => `2026-10-25T${time}`)
     assert.deepEqual(due('*/15 2 * * *', 'Europe/Berlin', '2026-10-24T12:00:00Z', 5), [...expected, '2026-10-26T01:00'])
   })
 
-  test('[SCH-050] asked in the middle of the second hour, nothing comes back from the first', () => {
+  test('[SCH-050] in the second occurrence of the hour nothing is due again', () => {
     assert.deepEqual(due('*/15 2 * * *', 'Europe/Berlin', '2026-10-25T01:20:00Z', 1), ['2026-10-26T01:00'])
   })
 
-  test('[SCH-050] every hour goes on evenly through both nights', () => {
+  test('[SCH-050] a schedule of every hour continues evenly through both nights', () => {
     assert.deepEqual(due('30 * * * *', 'Europe/Berlin', '2026-03-28T23:00:00Z', 4), [
       '2026-03-28T23:30',
       '2026-03-29T00:30',
@@ -83,7 +83,7 @@ describe('the nights when clocks change', () => {
   })
 })
 
-describe('which text is refused', () => {
+describe('refused expressions', () => {
   for (const [cron, zone, code] of [
     ['* * * *', 'UTC', 'cron_fields'],
     ['0 * * * * *', 'UTC', 'cron_fields'],
@@ -96,14 +96,14 @@ describe('which text is refused', () => {
       assert.equal(codeOf(nextOccurrences(cron, zone, new Date(0))), code))
   }
 
-  test('[SCH-049] a next time more than five years away is never', () => {
+  test('[SCH-049] a due time more than five years away is refused', () => {
     assert.equal(codeOf(nextOccurrences('0 0 29 2 *', 'UTC', new Date('2096-03-01T00:00:00Z'))), 'cron_never')
     assert.deepEqual(due('0 0 29 2 *', 'UTC', '2095-03-01T00:00:00Z', 3), ['2096-02-29T00:00'])
     assert.deepEqual(due('0 0 29 2 *', 'Europe/Berlin', '2026-03-01T00:00:00Z', 1), ['2028-02-28T23:00'])
   })
 })
 
-test('ten times by default, each after the one before', () => {
+test('ten due times by default, in increasing order', () => {
   const times = must(nextOccurrences('0 20 1,31 * *', 'UTC', new Date('2026-02-25T00:00:00Z')))
   assert.equal(times.length, 10)
   assert.deepEqual(
@@ -136,7 +136,7 @@ const aMoment = fc
   .map((minutes) => new Date(minutes * 60_000))
 
 describe('properties', () => {
-  test('[SCH-050] a minute hand that walks through the night finds the same next time', () => {
+  test('[SCH-050] a minute-by-minute search finds the same due time', () => {
     fc.assert(
       fc.property(aCron, fc.constantFrom(...zones), aMoment, (cron, zone, after) => {
         const fields = fieldsOf(cron)
@@ -148,7 +148,7 @@ describe('properties', () => {
           fields.hours.includes(wall.getUTCHours()) &&
           isCronDay(fields, wall)
         let highest = wallOf(zone, after.getTime() - 36 * 3_600_000).getTime()
-        // The wall's high-water mark: a time of day comes when the mark reaches or passes it.
+        // The highest local time so far: a time of day is due when it is reached or passed.
         for (let at = after.getTime() - 36 * 3_600_000 + 60_000; at <= horizon; at += 60_000) {
           const wall = wallOf(zone, at).getTime()
           let isDue = isEven && fits(new Date(wall))
@@ -164,7 +164,7 @@ describe('properties', () => {
     )
   })
 
-  test('wall time and instant are inverse away from the changes, and the first moment never shows less than asked', () => {
+  test('wall time and instant are inverse away from the changes, and the first moment is never before the given local time', () => {
     fc.assert(
       fc.property(fc.constantFrom(...zones), aMoment, (zone, moment) => {
         const wall = wallOf(zone, moment.getTime())
@@ -203,8 +203,8 @@ describe('properties', () => {
   })
 })
 
-describe('the due times of an absence', () => {
-  test('all of them while they are few, the newest ones when they are many', () => {
+describe('due times after downtime', () => {
+  test('returns all of a few due times, and the newest of many', () => {
     const fields = fieldsOf('0 * * * *')
     const first = new Date('2026-05-01T00:00:00Z')
     const few = listRecentDueTimes(fields, 'UTC', first, new Date('2026-05-01T05:30:00Z'), 100)

@@ -1,4 +1,4 @@
-/** The outbox: at least once, with a stable id, later and later, and in the end given up; and when the loop must wake. */
+/** The outbox: at-least-once delivery with a stable id, backoff and a last attempt; and when the loop must wake. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { claimJobs } from './claim-next.ts'
@@ -17,7 +17,7 @@ function withOne() {
   return scheduler
 }
 
-test('[SCH-116] a notification is given out, and again with the same id when nobody reports back', () => {
+test('[SCH-116] a notification is claimed again with the same id when no outcome is reported', () => {
   const scheduler = withOne()
   const [first] = must(claimNotifications(scheduler))
   assert.deepEqual(must(claimNotifications(scheduler)), [])
@@ -30,12 +30,12 @@ test('[SCH-116] a notification is given out, and again with the same id when nob
   must(recordDelivery(scheduler, again?.notification_id ?? ''))
   scheduler.clock.by(1e9)
   assert.deepEqual(must(claimNotifications(scheduler)), [])
-  // A second report of the same delivery is no mistake.
+  // Reporting the same delivery twice is accepted.
   must(recordDelivery(scheduler, again?.notification_id ?? ''))
   assert.equal(codeOf(recordDelivery(scheduler, 'nobody')), 'scheduler.notification.not_found')
 })
 
-test('[SCH-116] a failed delivery waits longer each time, and after twenty attempts it is given up and kept', () => {
+test('[SCH-116] a failed delivery waits longer each time, and is DEAD after twenty attempts', () => {
   const scheduler = withOne()
   const waits: number[] = []
   for (;;) {
@@ -76,7 +76,7 @@ test('[SCH-116] notifications go out in the order they were written, and only by
   scheduler.close()
 })
 
-test('the loop may sleep until the earliest thing that time alone brings', () => {
+test('the next wake is the earliest due time', () => {
   const scheduler = aScheduler()
   assert.deepEqual(must(nextWake(scheduler)), { at: null, reasons: [] })
   const template_id = must(createTemplate(scheduler, { name: 't', job_type: 'story' })).template_id

@@ -1,4 +1,4 @@
-/** Which files a scheduler opens, how it opens them, and what it says about those that it does not. */
+/** Which files a scheduler opens, how, and with which refusals. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ describe('a new file', () => {
     scheduler.close()
   })
 
-  test('[SCH-021] two types are known from the start, and others when they are given', () => {
+  test('[SCH-021] two types are registered by default, or those that are given', () => {
     const types = (scheduler: ReturnType<typeof aScheduler>) => listJobTypes(scheduler.db).map((type) => type.job_type)
     assert.deepEqual(types(aScheduler()), ['research', 'story'])
     assert.deepEqual(types(aScheduler({ jobTypes: [{ job_type: 'backup' }] })), ['backup'])
@@ -53,7 +53,7 @@ describe('a new file', () => {
     scheduler.close()
   })
 
-  test('a guest at work is no obstacle for an owner that starts', () => {
+  test('an owner can start while a guest works', () => {
     const file = aFile()
     must(openTest({ file })).close()
     const guest = aScheduler({ file, role: 'guest' })
@@ -61,7 +61,7 @@ describe('a new file', () => {
     guest.close()
   })
 
-  test('folders on the way are made, and a restart finds the jobs', () => {
+  test('missing folders are created, and a restart finds the jobs', () => {
     const file = join(aFolder(), 'a', 'b', 'jobs.db')
     const scheduler = aScheduler({ file })
     const job = must(submitJob(scheduler, { job_type: 'story' }))
@@ -75,7 +75,7 @@ describe('a new file', () => {
 const kind = (code: keyof typeof schedulerRefusals) => schedulerRefusals[code][0]
 
 describe('files that are refused', () => {
-  test('a second owner, in the same process or in another one, is told who has the file', () => {
+  test('a second owner, in the same or another process, is refused with the pid of the owner', () => {
     const file = aFile()
     const first = aScheduler({ file })
     const second = openTest({ file })
@@ -113,7 +113,7 @@ describe('files that are refused', () => {
     first.close()
   })
 
-  test('guests come and go beside an owner', () => {
+  test('guests open and close the file while it has an owner', () => {
     const file = aFile()
     const owner = aScheduler({ file })
     const guest = aScheduler({ file, role: 'guest' })
@@ -123,7 +123,7 @@ describe('files that are refused', () => {
     owner.close()
   })
 
-  test('a guest makes a file that is not there, and leaves it to whoever comes', () => {
+  test('a guest creates a missing file and does not stay its owner', () => {
     const file = aFile()
     const guest = aScheduler({ file, role: 'guest' })
     const owner = aScheduler({ file })
@@ -137,7 +137,7 @@ describe('files that are refused', () => {
     ['a short one', 'SQL'],
     ['a damaged one', `SQLite format 3\0${'\xff'.repeat(5000)}`],
   ] as const) {
-    test(`${title} is malformed, with a hint at the backup, and stays as it is`, () => {
+    test(`${title} is malformed, with a hint to use the backup, and is not changed`, () => {
       const file = aFile()
       writeFileSync(file, content, 'latin1')
       const opened = openTest({ file })
@@ -165,7 +165,7 @@ describe('files that are refused', () => {
     if (opened.ok) opened.value.close()
   })
 
-  test('a file of another program is not taken', () => {
+  test('a file of another program is refused', () => {
     const file = aFile()
     const other = new DatabaseSync(file)
     other.exec('create table cakes (name text)')
@@ -188,7 +188,7 @@ describe('files that are refused', () => {
     assert.match(opened.ok ? '' : opened.reason, /0003_later/)
   })
 
-  test('a file made with another text of a migration is refused', () => {
+  test('a file made with an edited migration is refused', () => {
     const file = aFile()
     must(openTest({ file })).close()
     const raw = openRaw(file)
@@ -205,7 +205,7 @@ describe('files that are refused', () => {
     owner.close()
   })
 
-  test('a network mount is refused, whichever way the kernel writes its number', () => {
+  test('a network mount is refused, also when its type has a sign', () => {
     const file = aFile()
     for (const type of [0x6969, 0xff534d42 | 0]) {
       assert.equal(codeOf(checkPlace(file, () => type)), 'scheduler.file.network_mount')
@@ -222,7 +222,7 @@ describe('files that are refused', () => {
     assert.equal(codeOf(openTest({ file: join(folder, 'plain', 'jobs.db') })), 'scheduler.file.read_only')
   })
 
-  test('a connection that cannot write says so', () => {
+  test('a read-only connection is refused', () => {
     const file = aFile()
     must(openTest({ file })).close()
     const db = openDatabase({ file, busyTimeoutMs: 0, isReadOnly: true })
@@ -235,7 +235,7 @@ describe('files that are refused', () => {
     db.close()
   })
 
-  // Root may write anywhere, so only others can be shown a folder that they may not write.
+  // Root can write anywhere, so this needs another user.
   if (process.getuid?.() !== 0) {
     test('a folder that may not be written is refused', () => {
       const file = aFile()
@@ -262,7 +262,7 @@ describe('files that are refused', () => {
     })
   }
 
-  test('settings out of range are refused before anything is touched', () => {
+  test('settings out of range are refused before the file is opened', () => {
     const file = aFile()
     for (const settings of [{ workers: 0 }, { workers: 1.5 }, { reservationMs: 10 }]) {
       assert.equal(codeOf(openTest({ file, settings })), 'scheduler.setting.invalid')
@@ -324,7 +324,7 @@ describe('migrations', () => {
     db.close()
   })
 
-  test('the texts are frozen: a change belongs into a new migration', () => {
+  test('migrations are frozen: a change needs a new file', () => {
     const frozen = JSON.parse(readFileSync(new URL('./migrations/checksums.json', import.meta.url), 'utf8'))
     assert.deepEqual(
       Object.fromEntries(loadSchedulerMigrations().map(({ name, checksum }) => [name, checksum])),

@@ -1,4 +1,4 @@
-/** Values reach their places and rows keep their names, whatever the text of the statement looks like. */
+/** Prepared statements bind values by name and return rows by column name, whatever the SQL looks like. */
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
@@ -6,14 +6,14 @@ import { numberParams, Prepared } from './database.ts'
 import { lookBeforeClaim } from './claim-next.ts'
 import { aRawFile } from '#test/scheduler/raw-file'
 
-test('a name that stands twice is one number, and a dollar in a text stays', () => {
+test('a repeated name has one number, and a dollar sign in a string literal stays', () => {
   assert.deepEqual(numberParams(`select $b, '$b it''s $a', $a, $b`), {
     numbered: `select ?1, '$b it''s $a', ?2, ?1`,
     names: ['b', 'a'],
   })
 })
 
-test('one row, many rows and a number of changes; a value that is missing is refused', () => {
+test('returns one row, many rows or the number of changes, and refuses a missing value', () => {
   const connection = new DatabaseSync(':memory:')
   connection.exec('create table pairs (name text, size integer)')
   const insert = new Prepared(connection, 'insert into pairs values ($name, $size)')
@@ -30,7 +30,7 @@ test('one row, many rows and a number of changes; a value that is missing is ref
   assert.equal(one.get({ name: 'z' }), undefined)
 })
 
-test('[SCH-032] a claim looks at no job but the ones in flight and the next delayed one', () => {
+test('[SCH-032] a claim reads only jobs in flight and the next delayed job', () => {
   const { db } = aRawFile()
   const plan = db.prepare(`explain query plan ${lookBeforeClaim.text}`).all()
   const steps = plan.map((row) => String(row['detail'])).join('; ')

@@ -1,4 +1,4 @@
-/** The cache holds derived values alone: writes empty it, a start begins without it, and without it nothing is different. */
+/** The cache holds derived values only: writes and restarts empty it, and without it nothing changes. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { claimJobs } from './claim-next.ts'
@@ -29,7 +29,7 @@ describe('the cache', () => {
     assert.equal(reads(), 1)
   })
 
-  test('[SCH-015] a write of this process or of another one is seen at once; a start reads anew', () => {
+  test('[SCH-015] a write of any process is visible immediately, and a restart reads again', () => {
     const file = aFile()
     const scheduler = aScheduler({ file })
     const guest = must(openTest({ file, role: 'guest' }))
@@ -47,7 +47,7 @@ describe('the cache', () => {
     assert.deepEqual(look(openQueueCache(reopened)), [second])
   })
 
-  test('[SCH-014] [SCH-016] deleting it at any moment changes nothing: not what is seen, not what is dispatched', () => {
+  test('[SCH-014] [SCH-016] clearing it at any moment changes neither reads nor dispatches', () => {
     const live = (isDeleted: boolean) => {
       const scheduler = aScheduler({ file: aFile() })
       const cache = openQueueCache(scheduler)

@@ -1,4 +1,4 @@
-/** 10,000 random stories of one queue, each step compared with a list that a person could keep on paper. */
+/** 10,000 random histories of one queue, compared with a simple list after each step. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
@@ -36,7 +36,7 @@ function insertAt(story: Story, priority: number, job: string, index: number): v
   story.queues.set(priority, [...jobs.slice(0, index), job, ...jobs.slice(index)])
 }
 
-/** Each step is told by three numbers; a step that has no job to act on is left out. */
+/** Three numbers define a step; a step without a job to act on is skipped. */
 const steps: readonly ((story: Story, x: number, y: number) => void)[] = [
   function submit(story, x) {
     const priority = PRIORITIES[x % 3] ?? 0
@@ -108,8 +108,8 @@ const steps: readonly ((story: Story, x: number, y: number) => void)[] = [
   },
 ]
 
-describe('the queue and its paper copy', () => {
-  test('[SCH-001] [SCH-091] [SCH-093] [SCH-095] [SCH-096] [SCH-098] [SCH-122] agree after every step of 10,000 stories', () => {
+describe('the queue and its model', () => {
+  test('[SCH-001] [SCH-091] [SCH-093] [SCH-095] [SCH-096] [SCH-098] [SCH-122] agree after every step of 10,000 histories', () => {
     const scheduler = aScheduler()
     const step = fc.tuple(fc.nat({ max: steps.length - 1 }), fc.nat({ max: 50 }), fc.nat({ max: 50 }))
     fc.assert(
@@ -124,7 +124,7 @@ describe('the queue and its paper copy', () => {
             )
           }
         } finally {
-          // The next story begins with an empty queue, in the same file.
+          // The next history begins with an empty queue in the same file.
           if (story.reservation !== undefined) must(releaseReservation(scheduler, story.reservation))
           for (const job of must(listQueue(scheduler, { limit: 500 })).jobs) must(cancelJob(scheduler, job.job_id))
         }

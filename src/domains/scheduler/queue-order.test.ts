@@ -1,4 +1,4 @@
-/** The order of a queue is in its rows: two processes that never met, and that got the rows in different orders, agree. */
+/** The rows define the order of a queue: two independent processes that insert them in different orders agree. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-/** The order of the queue: where new jobs go, how they are moved, and that nothing else ever changes it. */
+/** The order of the queue: where new jobs go, how jobs are moved, and that nothing else changes the order. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { describe, test } from 'node:test'
@@ -38,13 +38,13 @@ describe('new jobs', () => {
     assert.deepEqual(positions(scheduler), [0, 100])
   })
 
-  test('[SCH-092] a job that waits for its time counts for the position of the next one', () => {
+  test('[SCH-092] a delayed job counts for the next position', () => {
     const scheduler = aScheduler()
     must(submitJob(scheduler, { job_type: 'story', not_before: '2026-05-02T00:00:00Z' }))
     assert.equal(must(submitJob(scheduler, { job_type: 'story' })).position, 200)
   })
 
-  test('[SCH-104] a job that cannot be stored is an error and leaves nothing', () => {
+  test('[SCH-104] a job that cannot be stored is refused and leaves nothing', () => {
     const scheduler = aScheduler()
     for (const [body, code] of [
       [{ job_type: 'poem' }, 'scheduler.job_type.unknown'],
@@ -76,13 +76,13 @@ describe('order', () => {
     const scheduler = aScheduler()
     const [low, high, highLater] = [submit(scheduler, -1), submit(scheduler, 9), submit(scheduler, 9)]
     assert.deepEqual(order(scheduler), [high, highLater, low])
-    // Two jobs in one place cannot come about here; a foreign hand may put them there, and the order is still one.
+    // Only a foreign write can put two jobs in one place, and the order is still total.
     const place = query<never>(`update jobs set priority = 9, position = 100 where status = 'QUEUED'`)
     scheduler.db.write((tx) => ({ ok: true, value: tx.run(place) }))
     assert.deepEqual(order(scheduler), [low, high, highLater].toSorted())
   })
 
-  test('[SCH-093] a move between two jobs uses the gap and shifts nobody', () => {
+  test('[SCH-093] a move between two jobs uses the gap and shifts no other job', () => {
     const scheduler = aScheduler()
     const [a, b, c, d] = [submit(scheduler), submit(scheduler), submit(scheduler), submit(scheduler)]
     assert.equal(must(moveJob(scheduler, d, { before: b })).position, 150)
@@ -103,11 +103,11 @@ describe('order', () => {
     assert.deepEqual(positions(scheduler), [100, 100, 200])
   })
 
-  test('[SCH-094] a gap that is used up is made anew, and the order is kept', () => {
+  test('[SCH-094] a used-up gap is renumbered, and the order stays', () => {
     const scheduler = aScheduler()
     const jobs = Array.from({ length: 12 }, () => submit(scheduler))
     const [first = '', ...rest] = jobs
-    // Each goes right behind the first: 150, 125, 112 … until nothing lies between.
+    // Each goes right behind the first: 150, 125, 112 … until the gap is used up.
     for (const job of rest) must(moveJob(scheduler, job, { after: first }))
     assert.deepEqual(order(scheduler), [first, ...rest.toReversed()])
     assert.equal(new Set(positions(scheduler)).size, 12)
@@ -149,7 +149,7 @@ describe('order', () => {
 })
 
 describe('changes', () => {
-  test('[SCH-022] [SCH-024] params and priority change while QUEUED, and the new priority means its end', () => {
+  test('[SCH-022] [SCH-024] params and priority change while QUEUED, and a new priority puts the job at its end', () => {
     const scheduler = aScheduler()
     const [a, b] = [submit(scheduler), submit(scheduler, 4)]
     const changed = must(changeJob(scheduler, a, { params: { x: 1 }, priority: 4 }))
@@ -175,7 +175,7 @@ describe('changes', () => {
 })
 
 describe('lists', () => {
-  test('the queue in pages is the queue, and every job is on one page', () => {
+  test('the pages together are the queue, and every job is on one page', () => {
     const scheduler = aScheduler()
     for (let count = 0; count < 25; count++) submit(scheduler, count % 3)
     must(submitJob(scheduler, { job_type: 'story', priority: 1, not_before: '2026-05-02T00:00:00Z' }))
@@ -208,7 +208,7 @@ describe('lists', () => {
   })
 })
 
-test('[SCH-001] [SCH-122] two processes read the same order from the same file, and it is the order of the rule', () => {
+test('[SCH-001] [SCH-122] two processes read the same order from the same file, and it follows the rule', () => {
   const file = aFile()
   const scheduler = aScheduler({ file })
   let seed = 7

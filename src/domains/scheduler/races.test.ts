@@ -1,4 +1,4 @@
-/** Several connections at the same rows, for real: threads with their own connections to one file. */
+/** Concurrent access to the same rows: threads with their own connections to one file. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
@@ -12,7 +12,7 @@ import { submitJob } from './submit-job.ts'
 
 type Part = Pick<RaceTask, 'kind' | 'rounds'> & Partial<Pick<RaceTask, 'connections' | 'runIds'>>
 
-/** One thread per part; gives what each reported. */
+/** Starts one thread per part and returns their reports. */
 async function race<T>(file: string, parts: readonly Part[]): Promise<T[]> {
   const barrier = new SharedArrayBuffer(8)
   return Promise.all(
@@ -65,7 +65,7 @@ test('[SCH-092] parallel inserts get distinct positions', async () => {
   scheduler.close()
 })
 
-test('[SCH-100] [SCH-121] [SCH-099] two dispatchers and a reserver: each job runs once, none beside a reservation', async () => {
+test('[SCH-100] [SCH-121] [SCH-099] two dispatchers and a reserver: each job runs once, and none during a reservation', async () => {
   const file = aFile()
   const scheduler = aScheduler({ file })
   const jobs = Array.from({ length: 300 }, () => must(submitJob(scheduler, { job_type: 'story' })).job_id)

@@ -1,4 +1,4 @@
-/** The start after a crash: the five rows of the matrix, cut anywhere, run again, and always the same result. */
+/** Recovery after a crash: the five rows of the matrix, interrupted anywhere and repeated, always with the same result. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { checkInvariants } from './check-invariants.ts'
@@ -35,7 +35,7 @@ function exec(scheduler: TestScheduler, sql: string, params: SqlParams): void {
 
 const submit = (scheduler: TestScheduler) => must(submitJob(scheduler, { job_type: 'story' })).job_id
 
-/** RUNNING with no run, as no version of ours writes it. */
+/** RUNNING without a run, which no version of Concord writes. */
 function plantWithoutRun(scheduler: TestScheduler): string {
   const job_id = submit(scheduler)
   exec(scheduler, `update jobs set status = 'RUNNING', started_at = ${START} where job_id = $job_id`, { job_id })
@@ -136,7 +136,7 @@ describe('the matrix', () => {
     assert.equal(rowsOf(scheduler, 'notifications')[0]?.['kind'], 'run_failed')
   })
 
-  test('[SCH-113] [SCH-087] at the maximum it is permanent, and told', async () => {
+  test('[SCH-113] [SCH-087] at the maximum the failure is permanent and sends a notification', async () => {
     const scheduler = must(openTest({ jobTypes: [{ job_type: 'story', retry_policy: { max_retries: 0 } }] }))
     const job = plantClosed(scheduler, 'FAILED', null)
     assert.equal(must(await recover(scheduler, gone)).at(-1)?.did, 'permanent')
@@ -144,7 +144,7 @@ describe('the matrix', () => {
     assert.equal(rowsOf(scheduler, 'notifications')[0]?.['kind'], 'job_failed')
   })
 
-  test('[SCH-113] [SCH-086] one that has its retry already gets no second one', async () => {
+  test('[SCH-113] [SCH-086] a job with a retry gets no second one', async () => {
     const scheduler = must(openTest())
     const job = plantClosed(scheduler, 'FAILED', null)
     exec(
@@ -203,13 +203,13 @@ describe('children of the dead process', () => {
     return { scheduler, runId, job, asked }
   }
 
-  test('are ended by number, start and boot before anything is written, and so before the retry can start', async () => {
+  test('are ended by pid, start and boot before anything is written, so before the retry can start', async () => {
     const { runId, job, asked, scheduler } = await recoverWith('ended')
     assert.deepEqual(asked, [[{ runId, jobId: job.job_id, pid: 4_711, startedAt: '99887', bootId: 'boot-1' }, null]])
     assert.equal(must(listQueue(scheduler)).jobs.length, 1)
   })
 
-  test('one whose number was not written down yet is asked for by its run', async () => {
+  test('a child without a recorded pid is found by its run', async () => {
     const { asked, runId } = await recoverWith('gone', false)
     assert.deepEqual(
       asked.map(([identity]) => [identity.runId, identity.pid]),
@@ -217,7 +217,7 @@ describe('children of the dead process', () => {
     )
   })
 
-  test('one that cannot be ended rules the retry out: never two copies at once', async () => {
+  test('a child that cannot be ended rules out the retry', async () => {
     const { scheduler, job } = await recoverWith('alive')
     assert.equal(must(readJob(scheduler, job.job_id)).run?.retry_decided, 'orphan_alive')
     assert.deepEqual(
@@ -237,7 +237,7 @@ describe('children of the dead process', () => {
 })
 
 describe('recovery that is cut', () => {
-  /** Everything at once: two jobs in flight, one without a run, one closed, one undecided, a stale reservation. */
+  /** All cases together: two jobs in flight, one without a run, one closed, one undecided, a stale reservation. */
   function aWreck(file: string, clock = aClock()): void {
     const scheduler = aScheduler({ file, clock, settings: { workers: 9 } })
     aRun(scheduler)
@@ -302,7 +302,7 @@ describe('recovery that is cut', () => {
   ]
 
   for (const [point, hit] of cuts) {
-    test(`[SCH-115] [SCH-117] at ${point} (${hit}): nothing is dispatched, and a second start ends as the first would have`, async () => {
+    test(`[SCH-115] [SCH-117] at ${point} (${hit}): nothing is dispatched, and a second start has the same result`, async () => {
       const [file, clock] = [aFile(), aClock()]
       aWreck(file, clock)
       // Twice: the second recovery is cut as well.

@@ -1,4 +1,4 @@
-/** Direct reservations: one at a time, with an end, and the queue waits for them untouched. */
+/** Reservations for direct executions: one at a time, with an expiry, and the queue waits unchanged. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
@@ -14,7 +14,7 @@ import { submitJob } from './submit-job.ts'
 const MINUTE = 60_000
 
 describe('the life of a reservation', () => {
-  test('[SCH-077] [SCH-061] it begins ACTIVE and ends in five minutes unless said otherwise', () => {
+  test('[SCH-077] [SCH-061] it begins ACTIVE and expires after five minutes by default', () => {
     const scheduler = aScheduler()
     const { status, reserved_at, reserved_by, expires_at, ended_at } = must(
       reserve(scheduler, { reserved_by: 'api:7' }),
@@ -66,7 +66,7 @@ describe('the life of a reservation', () => {
     )
   })
 
-  test('[SCH-103] a renewal makes it longer, never shorter, also after its time if nobody has ended it', () => {
+  test('[SCH-103] a renewal only extends it, also an overdue one that is still ACTIVE', () => {
     const scheduler = aScheduler()
     const { reservation_id } = must(reserve(scheduler, { reserved_by: 'x' }))
     scheduler.clock.by(MINUTE)
@@ -78,7 +78,7 @@ describe('the life of a reservation', () => {
     assert.equal(must(claimJobs(scheduler)).waiting?.reason, 'reserved')
   })
 
-  test('[SCH-103] without a renewal the queue starts beside the direct execution', () => {
+  test('[SCH-103] without a renewal the queue starts during the direct execution', () => {
     const scheduler = aScheduler()
     const { reservation_id } = must(reserve(scheduler, { reserved_by: 'x' }))
     const direct = must(startDirectJob(scheduler, reservation_id, { job_type: 'research' }))
@@ -88,7 +88,7 @@ describe('the life of a reservation', () => {
     assert.equal(must(finishRun(scheduler, direct.runId, { outcome: 'completed' })).run.status, 'COMPLETED')
   })
 
-  test('a clock that is set back expires nothing early, and somebody is told once', () => {
+  test('a clock that is set back expires nothing early, and sends one notification', () => {
     const scheduler = aScheduler()
     const { reservation_id } = must(reserve(scheduler, { reserved_by: 'x' }))
     scheduler.clock.by(-5 * 60 * MINUTE)
@@ -102,7 +102,7 @@ describe('the life of a reservation', () => {
 })
 
 describe('one at a time', () => {
-  test('[SCH-102] [SCH-123] a second one is refused at once, with who has it and how long', () => {
+  test('[SCH-102] [SCH-123] a second one is refused immediately, with the holder and the time left', () => {
     const scheduler = aScheduler()
     must(reserve(scheduler, { reserved_by: 'first' }))
     const refused = reserve(scheduler, { reserved_by: 'second' })
@@ -112,7 +112,7 @@ describe('one at a time', () => {
     assert.equal(countOf(scheduler, 'direct_reservations'), 1)
   })
 
-  test('[SCH-102] or it waits, until the first is released', async () => {
+  test('[SCH-102] a waiting caller gets the slot when the first is released', async () => {
     const scheduler = aScheduler()
     const { reservation_id } = must(reserve(scheduler, { reserved_by: 'first' }))
     let waits = 0
@@ -131,7 +131,7 @@ describe('one at a time', () => {
     assert.deepEqual([must(reserved).reserved_by, waits], ['second', 3])
   })
 
-  test('[SCH-102] or until its patience ends, without ever waiting longer', async () => {
+  test('[SCH-102] a waiting caller gives up exactly at its timeout', async () => {
     const scheduler = aScheduler()
     must(reserve(scheduler, { reserved_by: 'first' }))
     const waited: number[] = []
@@ -144,7 +144,7 @@ describe('one at a time', () => {
     assert.deepEqual(waited, [50, 50, 20])
   })
 
-  test('one that nobody renewed is no obstacle', () => {
+  test('an overdue reservation does not block a new one', () => {
     const scheduler = aScheduler()
     must(reserve(scheduler, { reserved_by: 'first' }))
     scheduler.clock.by(5 * MINUTE)
@@ -193,7 +193,7 @@ describe('direct executions', () => {
     )
   })
 
-  test('it is not repeated by the scheduler: its caller decides', () => {
+  test('the scheduler does not retry it', () => {
     const scheduler = aScheduler()
     const { reservation_id } = must(reserve(scheduler, { reserved_by: 'x' }))
     const direct = must(startDirectJob(scheduler, reservation_id, { job_type: 'story' }))
@@ -201,7 +201,7 @@ describe('direct executions', () => {
     assert.equal(countOf(scheduler, 'jobs'), 1)
   })
 
-  test('without a live reservation there is none', () => {
+  test('it needs an ACTIVE reservation', () => {
     const scheduler = aScheduler()
     assert.equal(codeOf(startDirectJob(scheduler, 'nobody', { job_type: 'story' })), 'scheduler.reservation.not_found')
     const { reservation_id } = must(reserve(scheduler, { reserved_by: 'x' }))
@@ -221,7 +221,7 @@ describe('a reservation that is cut', () => {
     ['reservation.release', (s: ReturnType<typeof aScheduler>, id: string) => releaseReservation(s, id)],
     ['reservation.expire', (s: ReturnType<typeof aScheduler>) => tickReservations(s)],
   ] as const) {
-    test(`[SCH-004] at ${point}: as if it had not been asked for`, () => {
+    test(`[SCH-004] at ${point}: nothing is written`, () => {
       const isReserve = point === 'reservation.reserve'
       const scheduler = aScheduler({ points: { faults: [{ point, hit: isReserve ? 2 : 1, act: 'throw' }] } })
       const { reservation_id } = must(reserve(scheduler, { reserved_by: 'x' }))
@@ -235,7 +235,7 @@ describe('a reservation that is cut', () => {
   }
 })
 
-test('[SCH-098] whatever happens with reservations, the jobs come in the order they had', () => {
+test('[SCH-098] reservations never change the order of jobs', () => {
   fc.assert(
     fc.property(
       fc.array(fc.constantFrom('reserve', 'release', 'renew', 'pass', 'claim'), { maxLength: 30 }),

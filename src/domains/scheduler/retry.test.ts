@@ -1,4 +1,4 @@
-/** Retry chains: a failed job is never run again, a new one follows it, as often as its type allows and no more. */
+/** Retry chains: a failed job never runs again. A new job follows it, as often as its type allows. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
@@ -25,7 +25,7 @@ const withPolicy = (retry_policy: JobTypeBody['retry_policy']) =>
   aScheduler({ jobTypes: [{ job_type: 'story', retry_policy }] })
 const next = (scheduler: TestScheduler) => must(claimJobs(scheduler)).runs[0]
 
-/** Fails a job and its retries until nothing follows; gives the attempts that ran. */
+/** Fails a job and its retries until none follows, and returns the attempts. */
 function failAll(scheduler: TestScheduler): number[] {
   const attempts: number[] = []
   for (let run = next(scheduler); run; run = next(scheduler)) {
@@ -79,7 +79,7 @@ describe('the chain', () => {
     )
   })
 
-  test('[SCH-087] the end of a chain is told as job_failed, the failures before as run_failed', () => {
+  test('[SCH-087] the last failure of a chain notifies job_failed, earlier ones run_failed', () => {
     const scheduler = withPolicy({ max_retries: 1 })
     must(submitJob(scheduler, { job_type: 'story' }))
     failAll(scheduler)
@@ -112,7 +112,7 @@ describe('the chain', () => {
     assert.equal(codeOf(readRetryChain(scheduler, 'nobody')), 'scheduler.job.not_found')
   })
 
-  test('[SCH-090] a chain that leads back into itself is refused, and its failure is not repeated', () => {
+  test('[SCH-090] a cyclic chain is refused, and its failure is not retried', () => {
     const scheduler = aScheduler()
     const { runId, job } = aRun(scheduler)
     const other = must(submitJob(scheduler, { job_type: 'story' }))
@@ -165,14 +165,14 @@ describe('the policy of a type', () => {
     )
   })
 
-  test('exit codes and error classes decide which failures are worth it', () => {
+  test('exit codes and error classes decide which failures are retried', () => {
     assert.equal(plan({ exit_codes: [75] }, { exitCode: 75 }).verdict, 'retry')
     assert.equal(plan({ exit_codes: [75] }, { exitCode: 1 }).verdict, 'not_listed')
     assert.equal(plan({ error_classes: ['timeout'] }).verdict, 'not_listed')
     assert.equal(plan({}, { errorClass: 'validation_error' as never }).verdict, 'not_retryable')
   })
 
-  test('a policy that cannot be read means no retry', () => {
+  test('an unreadable policy allows no retry', () => {
     for (const text of ['', '{', '{"max_retries":-1}', '{"extra":1}'])
       assert.equal(readRetryPolicy(text).max_retries, 0)
     assert.deepEqual(readRetryPolicy('{}'), defaultRetryPolicy)
@@ -191,7 +191,7 @@ describe('the policy of a type', () => {
   })
 })
 
-test('[SCH-088] a delayed retry waits for its time and does not disturb the others', () => {
+test('[SCH-088] a delayed retry waits for its time and does not delay other jobs', () => {
   const scheduler = withPolicy({ delay: { kind: 'fixed', ms: 60_000 } })
   const failed = aRun(scheduler)
   const [a, b] = [
@@ -215,7 +215,7 @@ test('[SCH-088] a delayed retry waits for its time and does not disturb the othe
   assert.equal(next(scheduler)?.job.job_id, retry?.job_id)
 })
 
-test('[SCH-089] a verdict stands: a higher maximum revives nothing, not even after a restart', async () => {
+test('[SCH-089] a verdict is final: a higher maximum revives no job, not even after a restart', async () => {
   const file = aFile()
   const first = aScheduler({ file, jobTypes: [{ job_type: 'story', retry_policy: { max_retries: 0 } }] })
   fail(first, aRun(first).runId)

@@ -1,4 +1,4 @@
-/** Logs and notifications go when their time is over or the place is full; rows of jobs and runs never do. */
+/** Logs and notifications are pruned by age and size; rows of jobs and runs never are. */
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ function aLoggedRun(scheduler: TestScheduler, folder: string, bytes: number, isE
   return path
 }
 
-test('[SCH-007] logs of ended runs go after their time; the runs, their paths and what still runs stay', async () => {
+test('[SCH-007] logs of ended runs are pruned by age; rows, paths and logs of open runs stay', async () => {
   const scheduler = aScheduler({ settings: { keepMs: 30 * DAY_MS, workers: 2 } })
   const folder = join(aFolder(), 'runs')
   const old = aLoggedRun(scheduler, folder, 10)
@@ -45,7 +45,7 @@ test('[SCH-007] logs of ended runs go after their time; the runs, their paths an
   assert.match(read.ok ? '' : read.reason, /not there any more/)
 })
 
-test('logs that are too large together go oldest first, until the rest fits', async () => {
+test('logs above the total size are pruned, oldest first', async () => {
   const scheduler = aScheduler({ settings: { logBytesMax: 250 } })
   const folder = aFolder()
   const paths = [100, 100, 100].map((bytes) => aLoggedRun(scheduler, folder, bytes))
@@ -54,7 +54,7 @@ test('logs that are too large together go oldest first, until the rest fits', as
   assert.equal(must(await pruneRuns(scheduler, folder)).logs, 0)
 })
 
-test('[SCH-116] notifications go when they are over and old; one that waits to be sent stays', async () => {
+test('[SCH-116] old ended notifications are pruned; pending ones stay', async () => {
   const scheduler = aScheduler({ settings: { keepMs: DAY_MS } })
   for (const outcome of ['completed', 'completed', 'completed'] as const) {
     must(finishRun(scheduler, aRun(scheduler).runId, { outcome }))
@@ -68,7 +68,7 @@ test('[SCH-116] notifications go when they are over and old; one that waits to b
   assert.equal(countOf(scheduler, 'job_runs'), 3)
 })
 
-test('the loop prunes by itself, also while nothing else is to do', async () => {
+test('the loop prunes even when it has no other work', async () => {
   const scheduler = aRealScheduler([aShellType('echo hello')])
   must(submitJob(scheduler, { job_type: 'story' }))
   await runUntilIdle(scheduler)
@@ -80,7 +80,7 @@ test('the loop prunes by itself, also while nothing else is to do', async () => 
   scheduler.close()
 })
 
-test('a keeping time and a size that are none are refused', () => {
+test('invalid limits for age and size are refused', () => {
   for (const settings of [{ keepMs: 0 }, { keepMs: 1.5 }, { logBytesMax: -1 }]) {
     assert.throws(() => aScheduler({ settings }), /scheduler\.setting\.invalid/)
   }

@@ -65,7 +65,7 @@ export function openRunLog(path: string, maxBytes: number): RunLog {
       if (fitting.byteLength < chunk.byteLength) {
         leftBytes = 0
         put(Buffer.from('\n'))
-        note(`the log is cut at ${maxBytes} bytes; the job continues`)
+        note(`The log is cut at ${maxBytes} bytes. The job continues.`)
       }
     },
     lastLine() {

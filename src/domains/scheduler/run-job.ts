@@ -230,7 +230,7 @@ function endOfStopped(reason: RunStopReason, timeoutMs: number | null, detail = 
     case 'timeout':
       return {
         outcome: 'failed',
-        error: `it took longer than ${timeoutMs} ms and was ended${detail}`,
+        error: `The run took longer than ${timeoutMs} ms and was ended${detail || '.'}`,
         errorClass: 'timeout',
       }
     case 'shutdown':

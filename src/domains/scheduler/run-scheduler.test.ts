@@ -98,7 +98,7 @@ describe('a child process', () => {
     assert.equal(openProcessTable().startOf(Number(logOf(run).trim())), null)
   })
 
-  test('the log is cut at its limit and the job goes on', async () => {
+  test('the log is cut at its limit and the job continues', async () => {
     const run = await runOne('head -c 100000 /dev/zero | tr "\\0" x; echo; echo done >&2; exit 3', {
       log_max_bytes: 1_000,
     })
@@ -212,7 +212,7 @@ describe('stopping', () => {
     assert.equal(openProcessTable().startOf(run?.process_pid ?? 0), null)
   })
 
-  test('[SCH-066] a person ends a running job: FAILED as cancelled, and not repeated', async () => {
+  test('[SCH-066] a stop request ends a running job: FAILED as cancelled, without a retry', async () => {
     const scheduler = aRealScheduler([aShellType('exec sleep 600', {}, 3)])
     const { job_id } = must(submitJob(scheduler, { job_type: 'story' }))
     assert.equal(codeOf(requestStop(scheduler, job_id)), 'scheduler.job.not_running')
@@ -225,7 +225,7 @@ describe('stopping', () => {
   })
 })
 
-test('done again by a person, it is a new job; the old one and its verdict stay', async () => {
+test('a repeated job is a new job; the old one and its verdict stay', async () => {
   const scheduler = aRealScheduler([aShellType('exit 1')])
   const { job_id } = must(submitJob(scheduler, { job_type: 'story', params: { a: 1 }, priority: 4 }))
   assert.equal(codeOf(retryJob(scheduler, job_id)), 'scheduler.job.not_failed')
@@ -246,7 +246,7 @@ test('[SCH-101] [SCH-103] a direct execution runs with the queue held back, and 
     folder: '.',
     runFolder: runFolderOf(scheduler.db.file) ?? '',
     table: openProcessTable(),
-    // The first third of its five minutes has passed at once: the job goes on, so the reservation is renewed.
+    // The wait for a third of the lifetime is shortened, so the reservation is renewed while the job runs.
     wait: (ms: number, signal?: AbortSignal) => wait(ms === scheduler.settings.reservationMs / 3 ? 10 : ms, signal),
   }
   const options = {

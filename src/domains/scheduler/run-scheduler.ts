@@ -94,7 +94,7 @@ function tryStart(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): Running
 
 function failureOf(error: unknown): RunEnd {
   const message = error instanceof Error ? error.message : String(error)
-  return { outcome: 'failed', error: `the run could not be followed: ${message}`, errorClass: 'infrastructure' }
+  return { outcome: 'failed', error: `The run could not be followed: ${message}`, errorClass: 'infrastructure' }
 }
 
 /** The next times at which the loop has work without an outside event. */

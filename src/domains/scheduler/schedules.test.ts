@@ -41,7 +41,7 @@ const find = (scheduler: TestScheduler, id: string) =>
 const firingsOf = (scheduler: TestScheduler, id: string, limit: number) =>
   must(readSchedule(scheduler, id, limit)).firings
 
-/** As a process that dies right after its next commit. */
+/** Behaves like a process that dies right after its next commit. */
 function cutAfterCommit(db: Database): Database {
   return new Proxy(db, {
     get(target, name) {
@@ -72,7 +72,7 @@ describe('rows', () => {
     assert.equal(countOf(scheduler, 'schedules'), 1)
   })
 
-  test('[SCH-049] [SCH-050] [SCH-047] [SCH-052] what could never fire is refused', () => {
+  test('[SCH-049] [SCH-050] [SCH-047] [SCH-052] a schedule that could never fire is refused', () => {
     const scheduler = aScheduler()
     const template_id = must(
       createTemplate(scheduler, {
@@ -100,7 +100,7 @@ describe('rows', () => {
     assert.equal(codeOf(createSchedule(scheduler, body)), 'scheduler.schedule.name_taken')
   })
 
-  test('[SCH-054] a change of the name leaves a due time alone that has come but is not decided', () => {
+  test('[SCH-054] a new name keeps a due time that is not decided yet', () => {
     const scheduler = aScheduler()
     const { schedule_id } = aSchedule(scheduler)
     scheduler.clock.ms = at(1.001)
@@ -129,7 +129,7 @@ describe('firing', () => {
     assert.equal(firingsOf(scheduler, schedule_id, 9)[0]?.job_id, job?.job_id)
   })
 
-  test('[SCH-052] the overrides of the schedule lie over the params of the template', () => {
+  test('[SCH-052] the overrides of the schedule replace params of the template', () => {
     const scheduler = aScheduler()
     aSchedule(scheduler, { param_overrides: { b: 3, c: 4 } })
     scheduler.clock.ms = at(1)
@@ -137,7 +137,7 @@ describe('firing', () => {
     assert.deepEqual(JSON.parse(must(listJobs(scheduler))[0]?.params ?? ''), { a: 1, b: 3, c: 4 })
   })
 
-  test('[SCH-051] a schedule that is switched off never fires, and starts anew when it is switched on', () => {
+  test('[SCH-051] a disabled schedule never fires, and starts from now when it is enabled', () => {
     const scheduler = aScheduler()
     const { schedule_id } = aSchedule(scheduler)
     assert.equal(must(changeSchedule(scheduler, schedule_id, { enabled: false })).next_trigger_at, null)
@@ -148,7 +148,7 @@ describe('firing', () => {
     assert.equal(countOf(scheduler, 'jobs'), 0)
   })
 
-  test('[SCH-075] the same due time asked for twice makes one job', () => {
+  test('[SCH-075] firing the same due time twice creates one job', () => {
     const scheduler = aScheduler()
     const { schedule_id } = aSchedule(scheduler)
     scheduler.clock.ms = at(1)
@@ -173,7 +173,7 @@ describe('firing', () => {
   })
 
   for (const point of ['schedule.before_insert', 'schedule.after_insert'] as const) {
-    test(`[SCH-075] cut at ${point}: no job and the time still due; the next tick makes one`, () => {
+    test(`[SCH-075] cut at ${point}: no job, and the time is still due; the next tick creates one`, () => {
       const file = aFile()
       const cut = aScheduler({ file, points: { faults: [{ point, hit: 1, act: 'throw' }] } })
       const { schedule_id } = aSchedule(cut)
@@ -198,7 +198,7 @@ describe('firing', () => {
       (scheduler: TestScheduler, id: string) => fireScheduleAt(scheduler, id, new Date(at(1))),
     ],
   ] as const) {
-    test(`[SCH-075] ${name}, cut after its first commit: the job is there and the schedule has moved on; nothing is left to repair`, () => {
+    test(`[SCH-075] ${name}, cut after its first commit: the job exists and the schedule has advanced; nothing needs repair`, () => {
       const file = aFile()
       const cut = aScheduler({ file })
       const { schedule_id } = aSchedule(cut)
@@ -242,7 +242,7 @@ describe('due times that were missed', () => {
     return { scheduler, schedule_id, decided: outcomes(scheduler) }
   }
 
-  test('[SCH-076] last (the default): one catch-up for the latest, the others are written down as missed', () => {
+  test('[SCH-076] last (the default): one catch-up for the latest, and one record for the missed ones', () => {
     const { decided, scheduler, schedule_id } = absent({}, 4.5)
     assert.deepEqual(decided, [
       ['missed', at(3)],
@@ -286,7 +286,7 @@ describe('due times that were missed', () => {
 })
 
 describe('overlap', () => {
-  test('skip: a firing while the one before has not ended is written down and makes no job', () => {
+  test('skip: a firing during the previous job is recorded and creates no job', () => {
     const scheduler = aScheduler()
     aSchedule(scheduler, { overlap_policy: 'skip' })
     scheduler.clock.ms = at(1)
@@ -304,7 +304,7 @@ describe('overlap', () => {
     assert.deepEqual(outcomes(scheduler), [['fired', at(4)]])
   })
 
-  test('queue: it waits behind the one before', () => {
+  test('queue: it waits behind the previous job', () => {
     const scheduler = aScheduler()
     aSchedule(scheduler)
     for (const hour of [1, 2, 3]) {
@@ -315,8 +315,8 @@ describe('overlap', () => {
   })
 })
 
-describe('rows that went wrong', () => {
-  test('a template that no longer takes the overrides: the due time is missed and told, and the schedule goes on', () => {
+describe('damaged rows', () => {
+  test('a template that refuses the overrides: the due time is missed with a notification, and the schedule continues', () => {
     const scheduler = aScheduler()
     const { template_id } = aSchedule(scheduler, { param_overrides: { b: 3 } })
     must(
@@ -331,7 +331,7 @@ describe('rows that went wrong', () => {
     assert.deepEqual(outcomes(scheduler), [['missed', at(2)]])
   })
 
-  test('a cron text that cannot be read any more is set aside and told; the others go on', () => {
+  test('a schedule with an unreadable cron text is stopped with a notification; the others continue', () => {
     const scheduler = aScheduler()
     const [bad, good] = [aSchedule(scheduler), aSchedule(scheduler)]
     const plant = query<never, { id: string }>(`update schedules set cron_expression = 'x' where schedule_id = $id`)

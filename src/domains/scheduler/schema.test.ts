@@ -1,4 +1,4 @@
-/** The tables as they stand in a migrated file, column by column, against the list that is written out here. */
+/** Compares the tables of a migrated file, column by column, with the list in this test. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { aRawFile } from '#test/scheduler/raw-file'
@@ -220,7 +220,7 @@ describe('references and indexes', () => {
       .map((row) => row['detail'])
       .join('; ')
 
-  test('[SCH-032] the next job comes out of the queue index without sorting', () => {
+  test('[SCH-032] the next job is read from the queue index without sorting', () => {
     const plan = planOf(
       `select job_id from jobs where status = 'QUEUED' and hold is null order by priority desc, position, created_at, job_id limit 1`,
     )

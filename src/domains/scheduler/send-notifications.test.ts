@@ -11,7 +11,7 @@ import { deliverDue, webhookDeliver } from './notifications.ts'
 
 type Got = { readonly id: string; readonly timestamp: string; readonly signature: string; readonly body: string }
 
-/** The patience of the sender is short only with a receiver that never answers: others may be on a busy machine. */
+/** The timeout is short only for the receiver that never answers, because the machine may be busy. */
 async function aReceiver(answer: (count: number, response: ServerResponse) => void, timeoutMs = 60_000) {
   const got: Got[] = []
   const server = createServer((request: IncomingMessage, response) => {
@@ -45,7 +45,7 @@ async function aReceiver(answer: (count: number, response: ServerResponse) => vo
 const never = () => new AbortController().signal
 
 describe('the sender', () => {
-  test('[SCH-116] [SCH-110] failure, success and recovery are told, signed over id, time and body', async () => {
+  test('[SCH-116] [SCH-110] failure, success and recovery send notifications, signed over id, time and body', async () => {
     const { got, deliver } = await aReceiver((_, response) => response.writeHead(204).end())
     const scheduler = aScheduler()
     fail(scheduler, aRun(scheduler).runId)

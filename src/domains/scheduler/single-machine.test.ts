@@ -1,4 +1,4 @@
-/** What the room is by intention: one file of SQLite, one machine, one owner, one job at a time unless told otherwise. */
+/** The scope of the scheduler: one SQLite file, one machine, one owner, and one job at a time by default. */
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
@@ -13,7 +13,7 @@ import { openRaw } from '#test/scheduler/raw-file'
 import { aFile, aRun, aScheduler, codeOf, fail, must, openTest, rowsOf } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
-test('[SCH-005] the storage is one file of SQLite, and one worker does one job at a time', () => {
+test('[SCH-005] the storage is one SQLite file, and one worker runs one job at a time', () => {
   const scheduler = aScheduler({ file: aFile() })
   for (let n = 0; n < 3; n++) must(submitJob(scheduler, { job_type: 'story' }))
   assert.equal(scheduler.settings.workers, 1)
@@ -36,7 +36,7 @@ test('[SCH-126] [SCH-005] no second owner and no shared disk: work is not distri
   scheduler.close()
 })
 
-test('[SCH-125] no limit unless a type is given one, and nobody fills worker_id', () => {
+test('[SCH-125] types have no limit by default, and worker_id stays empty', () => {
   const scheduler = aScheduler({ settings: { workers: 50 } })
   must(registerJobType(scheduler, { job_type: 'narrow', concurrency_limit: 2 }))
   for (let n = 0; n < 20; n++) {
@@ -50,7 +50,7 @@ test('[SCH-125] no limit unless a type is given one, and nobody fills worker_id'
 })
 
 describe('the file is the truth', () => {
-  test('[SCH-008] a copy of the file in another scheduler knows everything that the first one knew', () => {
+  test('[SCH-008] a copy of the file holds the whole state', () => {
     const scheduler = aScheduler({ file: aFile(), settings: { workers: 2 } })
     must(finishRun(scheduler, aRun(scheduler).runId, { outcome: 'completed', exitCode: 0 }))
     fail(scheduler, aRun(scheduler).runId)
@@ -74,7 +74,7 @@ describe('the file is the truth', () => {
     scheduler.close()
   })
 
-  test('[SCH-008] what is written into the file past every service is what the services then see', () => {
+  test('[SCH-008] services see rows that another program writes', () => {
     const scheduler = aScheduler({ file: aFile() })
     const cache = openQueueCache(scheduler)
     const ids = [1, 2].map(() => must(submitJob(scheduler, { job_type: 'story' })).job_id)

@@ -1,9 +1,9 @@
-/** A disk that is full or fails is a refusal with its reason, whether SQLite met it or the system did while a file was made. */
+/** A full or failing disk is a refusal with its reason, whether SQLite or the operating system reports it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { explainSqliteFault } from './database.ts'
 
-test('[SCH-104] errors of the system while a file is made are explained as those of SQLite are; others stay faults', () => {
+test('[SCH-104] errors of the operating system are explained like those of SQLite; others stay faults', () => {
   const codeOf = (code: string) => explainSqliteFault(Object.assign(new Error(code), { code }), '/jobs.db')?.code
   for (const [code, refusal] of [
     ['ENOSPC', 'storage_full'],

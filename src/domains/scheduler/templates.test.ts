@@ -1,4 +1,4 @@
-/** Templates: params under the caller's, checked by a schema that knows exactly what it checks. */
+/** Templates: default params that callers override, checked by a closed subset of JSON Schema. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { JsonObject } from '#kernel/json-value'
@@ -33,7 +33,7 @@ describe('jobs from a template', () => {
     }),
   )
 
-  test('[SCH-056] type, params and priority come from the template, and the caller lies over them', () => {
+  test('[SCH-056] type, params and priority come from the template unless the caller overrides them', () => {
     const job = must(submitJob(scheduler, { template_id, params: { topic: 'sea' } }))
     assert.deepEqual([job.job_type, job.priority, job.template_id], ['story', 5, template_id])
     assert.deepEqual(JSON.parse(job.params), { style: 'plain', topic: 'sea', pages: 3 })
@@ -61,7 +61,7 @@ describe('jobs from a template', () => {
     })
   }
 
-  test('a change of a waiting job is checked by the same rules', () => {
+  test('a change of a queued job is checked by the same rules', () => {
     const job = must(submitJob(scheduler, { template_id, params: { topic: 'sea' } }))
     assert.equal(codeOf(changeJob(scheduler, job.job_id, { params: { topic: 7 } })), 'scheduler.params.invalid')
     assert.deepEqual(JSON.parse(must(changeJob(scheduler, job.job_id, { params: { topic: 'air' } })).params), {
@@ -70,14 +70,14 @@ describe('jobs from a template', () => {
     })
   })
 
-  test('another type than the template has is refused', () => {
+  test('a type other than that of the template is refused', () => {
     assert.equal(
       codeOf(submitJob(scheduler, { template_id, job_type: 'research', params: { topic: 'x' } })),
       'api.field.value',
     )
   })
 
-  test('template and caller may be too large together', () => {
+  test('template and caller can exceed the size limit together', () => {
     const big = must(createTemplate(scheduler, { name: 'big', job_type: 'story', params: { a: 'x'.repeat(600_000) } }))
     assert.equal(
       codeOf(submitJob(scheduler, { template_id: big.template_id, params: { b: 'y'.repeat(600_000) } })),
@@ -87,7 +87,7 @@ describe('jobs from a template', () => {
 })
 
 describe('the life of a template', () => {
-  test('[SCH-056] names are unique among the living, changes count for new jobs, and one in use stays', () => {
+  test('[SCH-056] names of live templates are unique, changes apply to new jobs, and a template in use stays', () => {
     const scheduler = aScheduler()
     const { template_id } = must(createTemplate(scheduler, { name: 'a', job_type: 'story' }))
     must(createTemplate(scheduler, { name: 'b', job_type: 'story' }))
@@ -138,7 +138,7 @@ describe('schemas', () => {
     ['a keyword of another type', object({ a: { type: 'string', minimum: 1 } })],
     ['two types at once', object({ a: { type: ['string', 'null'] } })],
     ['no type', object({ a: {} })],
-    ['a rule beside a list, which would not be looked at', object({ a: { enum: ['x'], minLength: 2 } })],
+    ['a rule next to `enum`, which would be ignored', object({ a: { enum: ['x'], minLength: 2 } })],
     ['an empty list', object({ a: { enum: [] } })],
     ['a required field that does not exist', object({ a: { type: 'string' } }, { required: ['b'] })],
     ['a schema for all other fields', object({}, { additionalProperties: { type: 'string' } })],
@@ -183,7 +183,7 @@ describe('schemas', () => {
       [{}, { k: 1 }, { k: 'v', z: 1 }],
     ],
   ] as const) {
-    test(`${title}: what fits is taken, what does not is refused`, () => {
+    test(`${title}: accepts valid params and refuses invalid ones`, () => {
       const whole = must(checkParamsSchema(object({ a: property }, { required: ['a'] })))
       for (const value of good) assert.deepEqual(must(applyParamsSchema(whole, { a: value })), { a: value })
       for (const value of bad) assert.equal(codeOf(applyParamsSchema(whole, { a: value })), 'scheduler.params.invalid')

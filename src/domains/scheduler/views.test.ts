@@ -1,4 +1,4 @@
-/** What callers see has the form that the shapes promise, and says what the rows say. */
+/** Views match their schemas and show the values of the rows. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { aRun, aScheduler, codeOf, must, START } from '#test/scheduler/fixture'
@@ -38,7 +38,7 @@ test('a job with its run: queued, running, finished', () => {
   )
 })
 
-test('[SCH-065] the list says where a job stands in one field: the RUNNING that stays in the file is not shown', () => {
+test('[SCH-065] the list shows the state of a job in one field, not the RUNNING that stays in the file', () => {
   const scheduler = aScheduler()
   const { job, runId } = aRun(scheduler)
   must(finishRun(scheduler, runId, { outcome: 'failed', error: 'x' }))

@@ -1,4 +1,4 @@
-/** Validates and indexes a graph of named nodes: after that no code meets a cycle or a missing name. */
+/** Validates and indexes a graph of named nodes: a checked graph has no cycle and no missing name. */
 import { KernelFault } from '../errors.ts'
 import { nearest } from '../nearest.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from '../refusal.ts'
@@ -84,7 +84,7 @@ function findBadEdge(nodes: readonly GraphNode[]): Refusal | undefined {
     const seen = new Set<string>()
     for (const id of node.dependsOn) {
       const wrong = id === node.id ? 'depends on itself' : seen.has(id) ? `depends on ${quote(id)} twice` : undefined
-      if (wrong) return refuse('dag_edge', `${quote(node.id)} ${wrong}`, { path: `${show(node.id)}.depends_on` })
+      if (wrong) return refuse('dag_edge', `${quote(node.id)} ${wrong}.`, { path: `${show(node.id)}.depends_on` })
       seen.add(id)
     }
   }
@@ -169,7 +169,7 @@ function findCore({ upstream, downstream }: GraphIndex): Uint8Array {
   return core
 }
 
-/** Inside the core every node waits for another core node, so walking back must meet a node twice. */
+/** Inside the core every node waits for another core node, so walking back must reach a node twice. */
 function walkBack({ upstream }: GraphIndex, core: Uint8Array): readonly number[] {
   const met = new Map<number, number>()
   const path: number[] = []
@@ -325,7 +325,7 @@ export class TopologicalSorter {
     }
   }
 
-  /** True while a node is ready or handed out; false at once for an empty graph. */
+  /** True while a node is ready or handed out; false for an empty graph. */
   isActive(): boolean {
     return this.#doneCount < this.#prepared().nodes.length
   }

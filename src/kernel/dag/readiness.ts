@@ -200,7 +200,7 @@ export function listEssentialEnds(graph: Graph): readonly string[] {
     .map((node) => node.id)
 }
 
-/** Applies the rule; an empty graph is a success at once. */
+/** An empty graph is a success. */
 export function isCompletedOutcome(graph: Graph, states: States): boolean {
   return listEssentialEnds(graph).every((id) => stateOf(states, id) === 'completed')
 }

@@ -10,7 +10,7 @@ import { openWatch } from './watch.ts'
 
 const RECONNECT_MS = 50
 
-export type LifeOptions = {
+type LifeOptions = {
   /** Never reused by another process. */
   readonly executorId: string
   /** The kinds that it drives. */

@@ -4,7 +4,7 @@ import type { Db } from '#store'
 export const CHANNEL = 'concord_turns'
 const TOGETHER_MS = 2
 
-export type Announcer = { announce(queue: string): void; close(): void }
+type Announcer = { announce(queue: string): void; close(): void }
 
 /**
  * Batches announcements into one statement of their own, never the commit of a fact: a notifying commit takes a lock of the
@@ -31,7 +31,7 @@ export function openAnnouncer(db: Db, onError: (error: unknown) => void): Announ
   }
 }
 
-export type DueTimers = { plan(queue: string, waitMs: number): void; close(): void }
+type DueTimers = { plan(queue: string, waitMs: number): void; close(): void }
 
 /** A turn further ahead is left to the poll, so that a process need not remember it. */
 const AHEAD_MAX_MS = 60_000

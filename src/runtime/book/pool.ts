@@ -4,7 +4,7 @@
  */
 import { type Db, openDb } from '#store'
 
-export type BookPoolOptions = {
+type BookPoolOptions = {
   readonly poolMax?: number
   readonly onConnectionError?: (error: Error) => void
   /** Receives every statement as it is sent, for counting. */

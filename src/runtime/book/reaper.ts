@@ -7,7 +7,7 @@ import { deleteOldExecutors, findOwnTurns, findSuspects, requeueTurn, takeOver }
 import type { TurnRunner } from './turn-runner.ts'
 import { openWatch, type Watch } from './watch.ts'
 
-export type ReaperOptions = {
+type ReaperOptions = {
   readonly executorId: string
   readonly everyMs: number
   readonly turns: Pick<TurnRunner, 'isUnderWay'>

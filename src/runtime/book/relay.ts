@@ -18,7 +18,7 @@ export type Relay = {
   close(): Promise<void>
 }
 
-export type RelayOptions = {
+type RelayOptions = {
   readonly carrier: Pick<Carrier, 'give'>
   readonly executorId: string
   /** The kinds that this worker drives. */

@@ -30,7 +30,7 @@ const SELECT = `select s.spec, s.decided_until, s.last_due_at, s.held_due_at, s.
     (select count(*) from runtime.processes p where p.schedule = s.name and p.state <> 'aborted') as open_count
   from runtime.schedules s where s.name = $1`
 
-export type ScheduleRows = {
+type ScheduleRows = {
   save(spec: RuntimeSchedule): Promise<Decision<ScheduleView>>
   find(name: string): Promise<ScheduleView | undefined>
   delete(name: string): Promise<boolean>

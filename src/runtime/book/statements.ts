@@ -19,7 +19,7 @@ export const wakeProcess = statement<Woken>(
   'select * from runtime.wake($1, $2, $3::bigint, $4, $5::integer, $6, $7::boolean, $8, $9)',
 )
 
-export type TakenRow = {
+type TakenRow = {
   readonly book: string
   readonly kind: string
   readonly id: string
@@ -32,7 +32,7 @@ export const takeTurns = statement<TakenRow>(
   'select * from runtime.take_turns($1, $2::integer, $3, $4::text[], $5::integer, $6::integer, $7::integer, $8::bigint)',
 )
 
-export type BegunRow = {
+type BegunRow = {
   readonly outcome: 'stale' | 'early' | 'stuck' | 'begun'
   readonly fence: string
   readonly attempt: number
@@ -43,7 +43,7 @@ export const beginTurn = statement<BegunRow>(
   'select * from runtime.begin_turn($1, $2, $3, $4::bigint, $5::integer, $6, $7::integer)',
 )
 
-export type ReturnedRow = {
+type ReturnedRow = {
   readonly outcome: 'stale' | 'returned' | 'stuck'
   readonly wait_ms: number
   readonly queue: string

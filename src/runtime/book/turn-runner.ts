@@ -31,7 +31,7 @@ type BegunTurn = {
   readonly attempt: number
 }
 
-export type TurnRunnerOptions = {
+type TurnRunnerOptions = {
   readonly executorId: string
   readonly kindOf: (kind: string) => Kind | undefined
   /** The slots of this worker, by queue. */

@@ -16,7 +16,7 @@ import type { Db, Sql } from '#store'
 import { wakeProcess, type Woken } from './statements.ts'
 import type { Kind, TurnRunner } from './turn-runner.ts'
 
-export type WakerOptions = {
+type WakerOptions = {
   readonly specOf: (queue: string) => QueueSpec | undefined
   readonly kindOf: (kind: string) => Kind | undefined
   /** Undefined in a process that runs no turns itself. */

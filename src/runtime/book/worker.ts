@@ -20,7 +20,7 @@ export type WorkerTimes = {
 
 export const defaultTimes: WorkerTimes = { leaseMs: 3_000, reapMs: 400, sweepMs: 250 }
 
-export type WorkerOptions = {
+type WorkerOptions = {
   readonly book: string
   readonly carrier: Carrier
   readonly times: WorkerTimes

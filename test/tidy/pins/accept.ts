@@ -1,4 +1,4 @@
-/** Writes today's values over the pins. Run it after the decision; the difference in review is the decision. */
+/** Writes the current values into the pins. Run it after the decision; the diff shows it. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readFlags } from '../../../scripts/read-flags.ts'

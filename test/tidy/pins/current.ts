@@ -1,4 +1,4 @@
-/** What the code says today about everything that is pinned. */
+/** The current values of everything that is pinned. */
 import { allMachines } from '#kernel/machines/index'
 import { refusals } from '#refusals'
 import { gatherEventNames } from '../event-names.ts'

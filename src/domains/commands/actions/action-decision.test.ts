@@ -16,17 +16,17 @@ const record = (more: Partial<DecisionRecord>): DecisionRecord => ({
 })
 const gate = (status: string, approval_id = 'a1') => ({ approval_id, status, approver: 'role:data-owner' })
 
-test('what policy said is what is told; a gate of the contract makes an allow a question', () => {
+test('the answer is the decision of policy; an approval that the contract requires turns an allow into require_approval', () => {
   for (const decision of policyDecisions) {
-    const told = decideAnswer(record({ decision, reasons: ['Because.'] }), [])
-    assert.deepEqual([told.decision, told.reasons, told.approvalId], [decision, ['Because.'], null])
+    const answer = decideAnswer(record({ decision, reasons: ['Because.'] }), [])
+    assert.deepEqual([answer.decision, answer.reasons, answer.approvalId], [decision, ['Because.'], null])
     const gated = decideAnswer(record({ decision }), [gate('pending')])
     const expected = decision === 'allow' || decision === 'route' ? 'require_approval' : decision
     assert.deepEqual([gated.decision, gated.approvalId], [expected, 'a1'])
   }
 })
 
-test('before policy is asked: what lacks something needs input, what makes no sense is denied, all else is open', () => {
+test('before policy is evaluated: a missing field needs input, an invalid payload is denied, everything else is undecided', () => {
   const early = (more: Partial<DecisionRecord>) => decideAnswer(record(more), [])
   const missing = early({ status: 'waiting_for_input', missing: ['date_range'] })
   assert.deepEqual([missing.decision, missing.message], ['require_more_input', 'Something is missing: date_range.'])
@@ -42,7 +42,7 @@ test('before policy is asked: what lacks something needs input, what makes no se
   )
 })
 
-test('an open question goes before one that is answered', () => {
+test('an open approval is listed before a decided one', () => {
   const gates = [gate('approved', 'first'), gate('pending', 'second')]
   const asked = decideAnswer(record({ decision: 'require_approval' }), gates)
   assert.deepEqual([asked.approvalId, asked.message], ['second', 'role:data-owner must agree. It is validated.'])
@@ -51,7 +51,7 @@ test('an open question goes before one that is answered', () => {
   assert.equal(decideAnswer(record({ decision: 'require_approval' }), [gate('approved', 'first')]).approvalId, 'first')
 })
 
-test('what was decided so long ago that it is archived is neither open nor denied', () => {
+test('a command with an archived decision is neither undecided nor denied', () => {
   const old = (more: Partial<DecisionRecord>) => decideAnswer(record({ is_archived: true, ...more }), [])
   const done = old({ status: 'succeeded', result: { sent: 1 } })
   assert.deepEqual([done.decision, done.output], [null, { sent: 1 }])

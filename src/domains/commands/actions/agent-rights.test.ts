@@ -1,4 +1,4 @@
-/** What an agent may do beside what its requester may do: whatever the rules, never more. */
+/** An agent never has more rights than its requester, under any rule. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -20,7 +20,7 @@ const catalog = accepted(
   openCatalog(
     [
       ...shippedPolicies,
-      ...compensateDefinitions(() => assert.fail('nothing is done here')),
+      ...compensateDefinitions(() => assert.fail('no effect runs in this test')),
       defineEffect({ effect_type: 'work.x', class: 'read', do: () => Promise.resolve({}) }),
       defineFunction({ name: 'x', plan: () => [] }),
       defineCommandType({
@@ -90,14 +90,14 @@ const asked = fc.record({
   ),
 })
 
-test('[SEC-07] whatever is asked under whatever rule, the answer to an agent is never milder than the one to its requester', () => {
+test('[SEC-07] for every request and every rule, an agent never gets a milder decision than its requester', () => {
   fc.assert(
     fc.property(asked, ({ rule, role, org_roles, payload, facts, claimed }) => {
       const task = catalog.tasks.get(rule) ?? assert.fail(rule)
       const ask = (run_as: 'user' | 'agent', ingress: string, metadata: object) => {
         const context = { user_id: '1', run_as, metadata: { ...metadata, role, org_roles } }
         const command = { command_id: 'c', command_type: 'x', requested_by: 'user:1', ingress, payload, context }
-        // The parts of a row that a question is made of.
+        // Only the fields that the policy question uses.
         return policyDecisions.indexOf(askPolicy(task, command as unknown as StoredCommand, facts).result.decision)
       }
       assert.ok(ask('agent', 'agent_action', claimed) <= ask('user', 'user_request', {}))
@@ -106,7 +106,7 @@ test('[SEC-07] whatever is asked under whatever rule, the answer to an agent is 
   )
 })
 
-test('an agent that would tell somebody about a customer asks, wherever it says that the notice goes', () => {
+test('an agent that notifies somebody about a customer needs an approval, whatever destination it names', () => {
   const task = catalog.tasks.get('tell') ?? assert.fail()
   const decide = (run_as: 'user' | 'agent', payload: object) => {
     const context = { user_id: '1', run_as, metadata: { role: 'writer', org_roles: [] } }
@@ -118,7 +118,7 @@ test('an agent that would tell somebody about a customer asks, wherever it says 
       payload,
       context,
     }
-    // The parts of a row that a question is made of.
+    // Only the fields that the policy question uses.
     return askPolicy(task, command as unknown as StoredCommand, {}).result.decision
   }
   assert.equal(decide('agent', { customer: 'Ada', destination: 'internal' }), 'require_approval')

@@ -1,4 +1,4 @@
-/** Which tool an agent means: every name that leads to one, and every name that leads nowhere. */
+/** Finding a tool by name: every name that matches one, and every name that does not. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findTool, toolSlug } from './find-tool.ts'
@@ -7,7 +7,7 @@ import { defineTask } from '../catalog/definitions.ts'
 
 const task = (name: string, type: string, fn: string, ...ingress_types: ('agent_action' | 'user_request')[]) => {
   const { spec } = defineTask({ name, description: 'd', command_type: type, function_name: fn, ingress_types })
-  // Only its names and its ways in are looked at.
+  // findTool reads only the names and the ingress types.
   return [name, { spec, type: { name: type } } as unknown as CompiledTask] as const
 }
 
@@ -30,10 +30,10 @@ test('a tool is found by the name of its task, by its slug, its function or its 
   for (const name of ['Publish Report', 'publish_report', 'send_report', 'publish'])
     assert.equal(found(name), 'Publish Report', name)
   assert.equal(found('publish_report_quick'), 'Publish Report (quick)')
-  assert.equal(found('half'), 'Half Open', 'what is closed to agents is not in the way')
+  assert.equal(found('half'), 'Half Open', 'a task that is closed to agents does not make the name ambiguous')
 })
 
-test('a task that is not open to agents is forbidden under each of its names, and one that nobody knows is unknown', () => {
+test('a task that is not open to agents is forbidden under each of its names; any other name is unknown', () => {
   for (const name of ['Pay Salaries', 'pay_salaries', 'pay']) assert.equal(found(name), 'commands.tool.forbidden', name)
   assert.equal(found('twin'), 'commands.tool.ambiguous')
   for (const name of ['publish report', 'publish_reprot', '', '__proto__', 'constructor'])
@@ -44,6 +44,6 @@ test('a task that is not open to agents is forbidden under each of its names, an
   assert.doesNotMatch(JSON.stringify(secret), /pay_salaries/, 'a closed task is not suggested')
 })
 
-test('the slug of a task is what a tool may be called', () => {
+test('the slug of a task is a valid name of a tool', () => {
   assert.deepEqual(['Publish Report', '  Ärger & Co. ', 'x'].map(toolSlug), ['publish_report', 'rger_co', 'x'])
 })

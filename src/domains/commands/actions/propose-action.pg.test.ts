@@ -1,4 +1,4 @@
-/** Agents at the door of the commands room: with whose rights they act, what they hold, and that nothing happens beside the path. */
+/** Proposals of agents: whose rights apply, what an agent can reach, and that every action is a governed command. */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { oldWorld, untilVisible } from '#test/history'
 import { agentTools } from '#test/projects/commands'
 import { accepted, TRACE } from '#test/tenant'
-import { fireSchedule } from '../fire-schedule.ts'
+import { fireSchedule } from '../scheduled-commands.ts'
 import { archiveHistory } from '../history/archive-history.ts'
 import { submitCommand } from '../submit.ts'
 import { explainCommand } from '../explain-command.ts'
@@ -25,7 +25,7 @@ import { byPerson } from '#kernel/actor'
 
 const OUTSIDE = { subject: 's', destination: 'external:finance@example.com' }
 
-describe('what agents propose', () => {
+describe('proposals of agents', () => {
   let room: TestRoom
   let writer: Principal
   let workspaceId: string
@@ -65,13 +65,13 @@ describe('what agents propose', () => {
     assert.equal(command.requested_by, `user:${writer.userId}`)
   })
 
-  test('[SEC-07] an agent has its requester’s rights and none beside: not a role it claims, not those of nobody, not an operator’s', async () => {
+  test('[SEC-07] an agent has only the rights of its requester: no claimed role, no rights without a requester, no operator rights', async () => {
     const { reader, admin } = room.tenant.people
     assert.equal(await codeOf({ toolName: 'publish_note' }, reader.principal), 'deny')
     assert.equal(await codeOf({ toolName: 'read_books' }), 'deny')
     assert.equal(await codeOf({ toolName: 'read_books' }, { ...writer, orgRoles: ['finance'] }), 'allow')
     assert.equal(await codeOf({ toolName: 'read_books' }, admin.principal), 'allow')
-    // Rights come from the credential; what stands in the payload or beside it opens nothing.
+    // Rights come from the credential; claims in the payload are ignored.
     const claims = { subject: 's', role: 'admin', org_roles: ['finance'] } as never
     assert.equal(await codeOf({ toolName: 'read_books', payload: claims }), 'deny')
     const forged = {
@@ -84,12 +84,12 @@ describe('what agents propose', () => {
     const beside = accepted(await submitCommand(room.world, by, { ...base, ...forged })).command.command_id
     await room.settle(beside)
     assert.deepEqual([await room.statusOf(beside), (await contextOf(beside)).metadata['role']], ['failed', 'writer'])
-    // Without a person behind it, an agent is nobody: the rights of Concord itself are not lent.
+    // An agent without a requester has no rights, and never those of Concord itself.
     const alone = { id: 'agent:1', kind: 'user' as const, traceId: TRACE }
     const nobody = accepted(await submitCommand(room.world, alone, { ...base, ...forged })).command.command_id
     await room.settle(nobody)
     assert.deepEqual([await room.statusOf(nobody), (await contextOf(nobody)).metadata['role']], ['failed', 'none'])
-    // What an administrator’s agent asks for is asked for as by a user: operators decide, agents do not.
+    // The agent of an administrator acts as a user, not as an operator.
     const asked = await ask({ toolName: 'publish_note' }, admin.principal)
     const [created] = await listCommandEvents(room.db, workspaceId, asked.command.command_id, {
       afterSeq: null,
@@ -98,7 +98,7 @@ describe('what agents propose', () => {
     assert.equal(created?.actor, `user:${admin.principal.userId}`)
   })
 
-  test('[SEC-07] [POL-13] a risk that an agent declares raises that of the tool and never lowers it', async () => {
+  test('[SEC-07] [POL-13] the risk that an agent declares can raise the risk of the tool but never lower it', async () => {
     const riskOf = async (riskLevel: 'low' | 'high' | undefined) => {
       const { command } = await ask({ toolName: 'publish_note', riskLevel })
       const events = await listCommandEvents(room.db, workspaceId, command.command_id, { afterSeq: null, limit: 50 })
@@ -110,7 +110,7 @@ describe('what agents propose', () => {
     assert.equal(await riskOf('low'), 'medium')
   })
 
-  test('[PRM-07] an agent holds one function: nothing of Concord can be reached through it, and what comes back is data', async () => {
+  test('[PRM-07] an agent gets one function: it reaches nothing else of Concord, and the result is plain data', async () => {
     const by = { ...actingFor(writer, TRACE), principal: writer }
     const gateway = agentGateway(room.world, by, { workspaceId, requestId: 'r', waitMs: 0 })
     const reached = new Set<unknown>()
@@ -128,11 +128,11 @@ describe('what agents propose', () => {
     assert.ok(Object.isFrozen(gateway))
     assert.deepEqual(Object.keys(gateway), ['propose'])
     assert.deepEqual(held(gateway), [])
-    assert.equal(held({ world: room.world }).length >= 3, true, 'the walk finds what there is to find')
+    assert.equal(held({ world: room.world }).length >= 3, true, 'the walk itself works')
     const answered = await gateway.propose({ toolName: 'publish_note', payload: OUTSIDE, reason: 'r' })
     assert.deepEqual(structuredClone(answered), answered, 'no function, no class, no handle')
     assert.deepEqual(held(answered), [])
-    // Whatever else it slips into its action, for whom and where it acts was settled before.
+    // Extra fields cannot change the person or the workspace.
     const theirs = { workspaceId: room.clock.newId(), requestId: 'x', runAs: 'service', ingress: 'user_request' }
     const slipped = { toolName: 'publish_note', payload: { subject: 's' }, reason: 'r', ...theirs }
     const before = await countOf('concord.commands')
@@ -146,13 +146,13 @@ describe('what agents propose', () => {
     await room.settleWoken()
   })
 
-  test('[PRM-07] what the framework owns stays its own: rights, policy, state, approvals, effects, records and audit are not the agent’s to set', async () => {
+  test('[PRM-07] an agent cannot set rights, policy, state, approvals, effects, records or audit', async () => {
     const calls = room.provider.calls.length
     const { command, decision, approvalId, status } = await ask({ toolName: 'publish_note', payload: OUTSIDE })
     assert.deepEqual([decision, status], ['require_approval', 'waiting_for_approval'])
-    assert.equal(room.provider.calls.length, calls, 'no effect before the answer')
+    assert.equal(room.provider.calls.length, calls, 'no effect before the decision')
     const attempt = (extra: object) => codeOf({ toolName: 'publish_note', payload: { ...OUTSIDE, ...extra } })
-    // Words in a payload that claim a decision, a consent or a state are words: the contract does not know them.
+    // The contract has no fields for a decision, a consent or a state, so such a payload is denied.
     for (const claim of [{ decision: 'allow' }, { approved: true }, { status: 'approved' }, { run_as: 'user' }])
       assert.equal(await attempt(claim), 'deny', JSON.stringify(claim))
     const say = { workspaceId, approvalId: approvalId ?? '', decision: 'approved', reason: 'r', traceId: TRACE }
@@ -168,7 +168,7 @@ describe('what agents propose', () => {
     assert.equal(room.provider.calls.length, calls + 1)
   })
 
-  test('whoever approves sees that an agent proposed it and what it gave as its reason, with nothing hidden in it', async () => {
+  test('the review packet shows that an agent proposed it, and its reason without hidden characters', async () => {
     const reason = 'Finance waits.\u202e Approve quickly. token sk_live_4242424242424242424242'
     const { command } = await ask({ toolName: 'publish_note', payload: { ...OUTSIDE, subject: 'seen' }, reason })
     const [row] = await room.rows<{ packet: { why: string } }>(
@@ -187,7 +187,7 @@ describe('what agents propose', () => {
     )
   })
 
-  test('[SEC-07] what a person may confirm alone an agent with that person’s key may not: somebody else is asked', async () => {
+  test('[SEC-07] an agent cannot use the self-approval of its requester: another person is asked', async () => {
     const owner = { ...writer, orgRoles: ['owner'] }
     const decide = async (commandId: string, by: Principal) => {
       const terms = { workspaceId, approvalId: await pendingOf(room, commandId), traceId: TRACE }
@@ -208,7 +208,7 @@ describe('what agents propose', () => {
     assert.equal(await decide(command.command_id, { ...admin, orgRoles: ['owner'] }), 'approved')
   })
 
-  test('every path of today is a command that policy was asked about: a rule that denies all stops each of them', async () => {
+  test('policy is evaluated on every path: a rule that denies everything stops each of them', async () => {
     const calls = room.provider.calls.length
     const stopped = [
       await room.submit({ subject: 's', decide: 'deny' }),
@@ -227,7 +227,7 @@ describe('what agents propose', () => {
     assert.equal(room.provider.calls.length, calls)
   })
 
-  test('a repeated proposal is the same command; its key takes the place of no other, and nobody else can send it', async () => {
+  test('a repeated proposal is the same command; its key collides with no other key, and no other request can use it', async () => {
     const action = { toolName: 'publish_note', payload: { subject: 'once' }, idempotencyKey: 'step-1' }
     const [first, again] = [await ask(action), await ask(action)]
     assert.deepEqual([again.isNew, again.command.command_id], [false, first.command.command_id])
@@ -240,12 +240,12 @@ describe('what agents propose', () => {
     assert.equal(taken.ok ? '' : taken.code, 'key_reserved')
   })
 
-  test('a key that could not be told from another is refused before it gets its prefix', async () => {
+  test('an invalid key is refused before it gets its prefix', async () => {
     for (const idempotencyKey of ['', ' step-1', 'step\u200b-1'])
       assert.equal(await codeOf({ toolName: 'publish_note', idempotencyKey }), 'key_characters', idempotencyKey)
   })
 
-  test('an answer is never guessed: a proposal that nobody drives is on record and undecided', async () => {
+  test('a decision is never guessed: a proposal without a worker is recorded and undecided', async () => {
     room.woken.length = 0
     const by = { ...actingFor(writer, TRACE), principal: writer }
     const gateway = agentGateway(room.world, by, { workspaceId, requestId: 'r', waitMs: 30 })
@@ -265,7 +265,7 @@ describe('what agents propose', () => {
     )
   })
 
-  test('a proposal from long ago is answered from its row, and says that its decision is in the archive', async () => {
+  test('a repeated proposal whose events are archived is answered from its row, and the message names the archive', async () => {
     const action = { toolName: 'publish_note', payload: { subject: 'old' }, idempotencyKey: 'long-ago' }
     const first = await ask(action)
     assert.equal(await room.settle(first.command.command_id), 'succeeded')
@@ -281,7 +281,7 @@ describe('what agents propose', () => {
     assert.equal(again.message, 'Its decision is in the archive. It has succeeded.')
   })
 
-  test('what was proposed breaks no promise of the room', async () => {
+  test('the proposals violate no invariant', async () => {
     assert.deepEqual(await findBrokenInvariants(room.db), [])
   })
 })

@@ -1,4 +1,4 @@
-/** The catalog: defaults, the mapping to primitives over all flags, and everything that keeps a service from starting. */
+/** The catalog: defaults, the mapping to primitives over all flags, and every error that stops a start. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { z } from 'zod'
@@ -77,7 +77,7 @@ test('[PRM-16] [PLN-09] the mapping over all 128 combinations of flags', () => {
       memory_write_possible: memory ?? false,
       notification_required: notify ?? false,
     })
-    // Written out once more, from the words of the row.
+    // The expected list, written from the text of the requirement.
     const expected = ['ingress', 'command', 'context', 'policy', 'plan']
     if (approval) expected.push('human_approval')
     if (mustAsync || !maySync) expected.push('queue', 'async_task')
@@ -92,7 +92,7 @@ test('[PRM-16] [PLN-09] the mapping over all 128 combinations of flags', () => {
   }
 })
 
-test('[PLN-11] [PLN-12] [SUP-09] the queue by the beginning of the effect type', () => {
+test('[PLN-11] [PLN-12] [SUP-09] the prefix of the effect type selects the queue', () => {
   const of = (effect_type: string) => chooseQueue({ effect_type })
   assert.deepEqual(
     ['connector.x.y', 'agent.run', 'agent.spawn.x', 'notification.app', 'artifact.write', 'connector'].map(of),
@@ -152,7 +152,7 @@ const replaced = (kind: Definition['kind'], by: Definition) => [
 ]
 
 describe('openCatalog', () => {
-  test('[PRM-24] a whole catalog opens', () => assert.deepEqual(rulesOf(whole), []))
+  test('[PRM-24] a complete catalog opens', () => assert.deepEqual(rulesOf(whole), []))
 
   const cases: [title: string, definitions: readonly Definition[], rule: string][] = [
     [
@@ -222,11 +222,7 @@ describe('openCatalog', () => {
       ),
       'contract_gap',
     ],
-    [
-      'an effect that no operation stands for',
-      without(({ kind }) => kind === 'connector_operation'),
-      'unknown_operation',
-    ],
+    ['an effect without an operation', without(({ kind }) => kind === 'connector_operation'), 'unknown_operation'],
     [
       'a queryable effect that cannot be looked up',
       replaced(
@@ -236,11 +232,11 @@ describe('openCatalog', () => {
       'missing_lookup',
     ],
     [
-      'two definitions of one name',
+      'two definitions with one name',
       [...whole, definePolicy({ name: 'permission', category: 'permission', actions: '*', decide: () => undefined })],
       'duplicate_name',
     ],
-    ['a function that nobody defined', without(({ kind }) => kind === 'function'), 'unknown_function'],
+    ['an undefined function', without(({ kind }) => kind === 'function'), 'unknown_function'],
   ]
   for (const [title, definitions, rule] of cases)
     test(title, () => assert.ok(rulesOf(definitions).includes(rule), rulesOf(definitions).join()))
@@ -254,7 +250,7 @@ describe('openCatalog', () => {
     ['t', { approval_type: 'Big Question' }, 'approval_terms', /^"t" has an approval whose type "Big Question" has/],
     ['t', { expires_in_minutes: 0 }, 'approval_terms', /expires after 1 to 525600 minutes/],
   ] as const)
-    test(`a command type ${name.slice(0, 12)} with ${JSON.stringify(more)} is a finding, not a fault later: ${rule}`, () => {
+    test(`a command type ${name.slice(0, 12)} with ${JSON.stringify(more)} is refused at start: ${rule}`, () => {
       const type = defineCommandType({ ...contract, name, description: 'd', side_effects: [], approval: more })
       const others = name === 't' ? without(({ kind }) => kind === 'command_type') : whole
       const opened = openCatalog([...others, type], anyHost)
@@ -267,7 +263,7 @@ describe('openCatalog', () => {
       assert.match(findings[0]?.message ?? '', said)
     })
 
-  test('[EFF-17] [EFF-27] [RUN-04] a capability that the runtime lacks keeps the catalog shut', () => {
+  test('[EFF-17] [EFF-27] [RUN-04] a catalog that needs a capability the runtime lacks does not open', () => {
     const payment = defineEffect({
       effect_type: 'connector.hotel.book',
       class: 'keyed',
@@ -282,7 +278,7 @@ describe('openCatalog', () => {
     assert.deepEqual(rulesOf(replaced('effect', payment), host), ['missing_capability'])
   })
 
-  test('[EFF-18] all findings come at once', () => {
+  test('[EFF-18] all errors are reported at once', () => {
     const broken = [
       ...without(({ kind }) => kind === 'retry_policy' || kind === 'function'),
       defineSchedule({ name: 'x', command_type: 'nobody', cron: '* *', queue: 'nobody' }),
@@ -297,7 +293,7 @@ describe('openCatalog', () => {
   })
 })
 
-test('[PRM-23] each of the twelve questions that is left open is named', () => {
+test('[PRM-23] each unanswered question of the twelve is named', () => {
   const questions = Object.keys(mappingQuestions)
   assert.equal(questions.length, 12)
   const type = defineCommandType({
@@ -328,7 +324,7 @@ test('[PRM-23] each of the twelve questions that is left open is named', () => {
   assert.deepEqual(findMappingGaps(complete, { ...type, cancellable_by: ['admin'], audit: ['x'] }), [])
 })
 
-/** Each deed with what undoes it, as the requirements list them. */
+/** Each effect with its undo, as the requirements list them. */
 const pairs = [
   ['draft.create', 'draft.delete'],
   ['artifact.publish', 'artifact.unpublish'],
@@ -350,7 +346,7 @@ for (const [rows, list] of [
   ['[EFF-28]', pairs],
   ['[EFF-29]', swarmPairs],
 ] as const) {
-  test(`${rows} the reference pairs are whole, each the inverse of the other; without its undo none of them is registered`, () => {
+  test(`${rows} the reference pairs are valid, each the inverse of the other; an effect without its undo is refused`, () => {
     const does = () => Promise.resolve({})
     const whole_ = list.map(([effect_type, name]) =>
       defineEffect({ effect_type, class: 'keyed', requires_compensation: true, do: does, undo: { name, do: does } }),
@@ -369,7 +365,7 @@ for (const [rows, list] of [
   })
 }
 
-test('there are six kinds of execution, and the catalog knows which deeds change the outside world', () => {
+test('there are six kinds of execution, and the catalog knows which effects change external systems', () => {
   assert.deepEqual(executionPrimitives, [
     'sync_function',
     'async_task',

@@ -1,4 +1,4 @@
-/** A tool finds its way: by its connector and its operation, through the gate of all connectors, with the key of its contract. */
+/** The effects of connectors call the right connector and operation through the gate, with the key of the contract. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
@@ -21,20 +21,20 @@ function declare(name: string): ConnectorDefinition {
       { ...shapes, name: 'search', description: 'Looks.', side_effect_class: 'none' },
       { ...shapes, name: 'file', description: 'Files.', side_effect_class: 'keyed', idempotency },
     ],
-    open: () => assert.fail('nobody is opened: the way there is what is asked'),
+    open: () => assert.fail('no connector is opened in this test'),
   })
 }
 
-/** The gate, which notes who is sent where; behind it stand other tests. */
+/** A gate that records its calls; other tests cover the real one. */
 function openGate() {
   const requests: Request[] = []
   const connectors: Connectors = {
     definitions: [declare('north'), declare('south')],
     call: (request) => (requests.push(request), Promise.resolve(succeeded({ from: request.connector_name }))),
     isOpen: () => false,
-    check: () => assert.fail('nobody checks'),
-    sync: () => assert.fail('nobody syncs'),
-    settleAbandoned: () => assert.fail('nobody settles'),
+    check: () => assert.fail('not called'),
+    sync: () => assert.fail('not called'),
+    settleAbandoned: () => assert.fail('not called'),
     close: () => Promise.resolve(),
   }
   const opened = openCatalog(connectorDefinitions(connectors), anyHost)
@@ -54,10 +54,11 @@ const callOf = (effectType: string, idempotencyKey: string): EffectCall => ({
   requestedBy: 'user:u',
   signal: AbortSignal.timeout(60_000),
   emit: () => {},
+  alongside: () => {},
   artifacts: { write: () => assert.fail('no artifact is written') } as unknown as EffectCall['artifacts'],
 })
 
-test('[PLN-15] a tool is carried out by the connector and the operation that it names, also where two have the same', async () => {
+test('[PLN-15] an effect calls the connector and the operation that it names, even if two connectors have the same operation', async () => {
   const { connectors, requests, catalog } = openGate()
   const tools = connectors.definitions.flatMap(toolsOf)
   assert.equal(tools.length, 4)
@@ -73,7 +74,7 @@ test('[PLN-15] a tool is carried out by the connector and the operation that it 
   assert.equal(catalog.effects.get('connector.west.search'), undefined)
 })
 
-test('[OQ-05] the key of an operation: a template in its contract, rendered by a pure function, required where the contract says so', async () => {
+test('[OQ-05] the key of an operation: a template in its contract, rendered by a pure function, required if the contract says so', async () => {
   const { requests, catalog } = openGate()
   const filed = catalog.effects.get('connector.south.file')
   assert.deepEqual(
@@ -84,7 +85,7 @@ test('[OQ-05] the key of an operation: a template in its contract, rendered by a
   assert.ok(template.ok)
   const key = renderKey(template.value, { id: '7' })
   assert.deepEqual([key, renderKey(template.value, { id: '7' })], [{ ok: true, value: 'south:7' }, key])
-  assert.equal(renderKey(template.value, {}).ok, false, 'a payload that cannot fill it has no key')
+  assert.equal(renderKey(template.value, {}).ok, false, 'a payload without the field has no key')
   await filed?.definition.do(callOf('connector.south.file', key.ok ? key.value : ''))
   assert.equal(requests.at(-1)?.context.idempotency_key, 'south:7')
   assert.equal(catalog.effects.get('connector.south.search')?.operation?.idempotency_required, false)

@@ -106,53 +106,33 @@ export function defineCommandType(input: CommandTypeInput): CommandType {
   })
 }
 
-export type TaskSpec = {
-  readonly name: string
-  readonly description: string
-  readonly command_type: string
-  readonly function_name: string
-  readonly ingress_types: readonly IngressType[]
+/** The optional fields of a task. */
+const taskDefaults = {
+  ingress_types: [] as readonly IngressType[],
   /** Paths of payload fields that Concord asks for if they are absent. */
-  readonly required_inputs: readonly string[]
-  readonly sync_allowed: boolean
-  readonly async_required: boolean
-  readonly approval_required: boolean
-  readonly memory_write_possible: boolean
-  readonly artifact_output_possible: boolean
-  readonly notification_required: boolean
-  readonly policy_checks: readonly string[]
-  readonly connector_requirements: readonly string[]
-  readonly risk_level: RiskLevel
+  required_inputs: [] as readonly string[],
+  sync_allowed: false as boolean,
+  async_required: false as boolean,
+  approval_required: false as boolean,
+  memory_write_possible: false as boolean,
+  artifact_output_possible: false as boolean,
+  notification_required: false as boolean,
+  policy_checks: [] as readonly string[],
+  connector_requirements: [] as readonly string[],
+  risk_level: 'low' as RiskLevel,
   /** Limits the runs of a command, the first one included; the retry policy of an operation limits its attempts. */
-  readonly max_attempts: number
-  readonly metadata: Readonly<Record<string, unknown>>
+  max_attempts: 3,
+  metadata: {} as Readonly<Record<string, unknown>>,
 }
+
+type NamedTask = Readonly<Record<'name' | 'description' | 'command_type' | 'function_name', string>>
+export type TaskSpec = NamedTask & Readonly<typeof taskDefaults>
 
 /** A task: the way from a request to a command type and a function. */
 export type TaskDefinition = { readonly kind: 'task'; readonly spec: TaskSpec }
 
-export function defineTask(
-  spec: Pick<TaskSpec, 'name' | 'description' | 'command_type' | 'function_name'> & Partial<TaskSpec>,
-): TaskDefinition {
-  return {
-    kind: 'task',
-    spec: Object.freeze({
-      ingress_types: [],
-      required_inputs: [],
-      sync_allowed: false,
-      async_required: false,
-      approval_required: false,
-      memory_write_possible: false,
-      artifact_output_possible: false,
-      notification_required: false,
-      policy_checks: [],
-      connector_requirements: [],
-      risk_level: 'low' as const,
-      max_attempts: 3,
-      metadata: {},
-      ...spec,
-    }),
-  }
+export function defineTask(spec: NamedTask & Partial<TaskSpec>): TaskDefinition {
+  return { kind: 'task', spec: Object.freeze({ ...taskDefaults, ...spec }) }
 }
 
 /** The facts that a function may use when it lists the effects of a command. */

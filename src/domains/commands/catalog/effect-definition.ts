@@ -4,6 +4,7 @@ import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
 import type { Process } from '#runtime'
+import type { Tx } from '#store'
 
 type Reversibility = 'reversible' | 'compensatable' | 'irreversible'
 
@@ -44,6 +45,11 @@ export type EffectCall = {
   /** Reports an effect that really happened, by its name in `produces`. */
   readonly emit: (effect: string) => void
   readonly artifacts: EffectArtifacts
+  /**
+   * For Concord's own rooms: writes rows in the transaction that records the outcome. An `EffectFailure` rolls back both and becomes the
+   * outcome of the attempt.
+   */
+  readonly alongside: (work: (tx: Tx) => Promise<void>) => void
 }
 
 /** The input of an undo also has the payload, the result and the idempotency key of the effect. */

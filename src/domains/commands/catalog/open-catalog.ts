@@ -80,15 +80,12 @@ export function openCatalog(definitions: readonly Definition[], host: CatalogHos
 
 /** Operations without a retry policy get the default; those of connectors must have their own. */
 function retryPolicies(definitions: readonly Definition[]) {
+  const defaults = ofKind(definitions, 'effect').map(({ operation }) =>
+    defineRetryPolicy({ operation, retryable: retryableErrorClasses }),
+  )
   const given = ofKind(definitions, 'retry_policy').map(({ policy }) => policy)
-  const named = new Set([...given.map(({ operation }) => operation), compensationPolicy.operation])
-  const rest = ofKind(definitions, 'effect').filter(({ operation }) => !named.has(operation))
-  const others = rest.map(({ operation }) => defineRetryPolicy({ operation, retryable: retryableErrorClasses }))
-  return [
-    ...(given.some(({ operation }) => operation === compensationPolicy.operation) ? [] : [compensationPolicy]),
-    ...given,
-    ...others,
-  ]
+  const last = new Map([...defaults, compensationPolicy, ...given].map((policy) => [policy.operation, policy]))
+  return [...last.values()]
 }
 
 function compileTasks(

@@ -1,4 +1,4 @@
-/** Definitions with missing fields, as they come past stripped types: a finding names kind, name and field; nothing throws. */
+/** Definitions with missing fields, which stripped types do not prevent: an error names kind, name and field, and nothing throws. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineRetryPolicy } from '#kernel/retry-policy'
@@ -16,7 +16,7 @@ import {
 import { defineEffect } from './effect-definition.ts'
 import { anyHost, openCatalog } from './open-catalog.ts'
 
-// What a project written without its types hands over.
+// A value from a project without type checks.
 const untyped = (value: unknown) => value as never
 
 function messagesOf(...definitions: readonly Definition[]): readonly string[] {
@@ -49,7 +49,7 @@ const cases: readonly [title: string, make: () => Definition, message: RegExp][]
     () => defineEffect(untyped({ class: 'read' })),
     /^effect \(definition \d+ of the catalog\): effect_type is missing/,
   ],
-  ['an effect without a deed', () => defineEffect(untyped({ effect_type: 'x.y' })), /^effect .?x\.y.?: do is missing/],
+  ['an effect without a do', () => defineEffect(untyped({ effect_type: 'x.y' })), /^effect .?x\.y.?: do is missing/],
   [
     'an undo without a name',
     () => defineEffect(untyped({ effect_type: 'x.y', class: 'keyed', do: () => 1, undo: { do: () => 1 } })),
@@ -67,7 +67,7 @@ const cases: readonly [title: string, make: () => Definition, message: RegExp][]
     () => registerRetry(defineRetryPolicy(untyped({}))),
     /^retry_policy \(definition \d+ of the catalog\): operation is missing/,
   ],
-  ['nothing at all', () => untyped(undefined), /^definition \d+ of the catalog: kind is .?undefined.?/],
+  ['an undefined definition', () => untyped(undefined), /^definition \d+ of the catalog: kind is .?undefined.?/],
 ]
 
 for (const [title, make, message] of cases) {

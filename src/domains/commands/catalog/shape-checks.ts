@@ -27,14 +27,12 @@ export const isName = (value: unknown): value is string => typeof value === 'str
 
 const text: FieldKind = { is: (value) => typeof value === 'string', words: 'a text' }
 const name: FieldKind = { is: isName, words: 'a name' }
-const texts: FieldKind = {
-  is: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string'),
-  words: 'a list of names',
-}
-const numbers: FieldKind = {
-  is: (value) => Array.isArray(value) && value.every((item) => typeof item === 'number'),
-  words: 'a list of numbers',
-}
+const listOf = (type: 'string' | 'number', words: string): FieldKind => ({
+  is: (value) => Array.isArray(value) && value.every((item) => typeof item === type),
+  words,
+})
+const texts = listOf('string', 'a list of names')
+const numbers = listOf('number', 'a list of numbers')
 export const flag: FieldKind = { is: (value) => typeof value === 'boolean', words: 'true or false' }
 const call: FieldKind = { is: (value) => typeof value === 'function', words: 'a function' }
 const object: FieldKind = { is: (value) => isObject(value) && !Array.isArray(value), words: 'an object' }

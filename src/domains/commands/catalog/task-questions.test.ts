@@ -1,4 +1,4 @@
-/** The questions of agentic tasks and swarms: whole answers pass, and each one that is left out or makes no sense is named. */
+/** The questions of agentic tasks and swarms: complete answers pass, and each missing or invalid one is named. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
@@ -46,7 +46,7 @@ const findSwarmGaps = (answers: unknown) => findAnswerGaps(swarmQuestions, answe
 const named = (gaps: readonly { readonly question: string }[]) => gaps.map(({ question }) => question)
 const wrong = [undefined, null, '', '  ', 0, -1, 1.5, 'none', ['', 'x'], [1], {}, true] as const
 
-test('[PRM-27] an agentic task answers ten questions; each that is left open or answered with nonsense is the gap that is named', () => {
+test('[PRM-27] an agentic task answers ten questions; each missing or invalid answer is named', () => {
   assert.equal(Object.keys(agenticQuestions).length, 10)
   assert.deepEqual(findAgenticGaps(agent), [])
   assert.deepEqual(named(findAgenticGaps(undefined)), Object.keys(agenticQuestions))
@@ -60,7 +60,7 @@ test('[PRM-27] an agentic task answers ten questions; each that is left open or 
   }
 })
 
-test('[PRM-28] a swarm answers eighteen questions; each that is left open or answered with nonsense is the gap that is named', () => {
+test('[PRM-28] a swarm answers eighteen questions; each missing or invalid answer is named', () => {
   assert.equal(Object.keys(swarmQuestions).length, 18)
   assert.deepEqual(findSwarmGaps(swarm), [])
   assert.deepEqual(named(findSwarmGaps('yes')), Object.keys(swarmQuestions))
@@ -110,7 +110,7 @@ function findingsOf(mode: 'agentic' | 'swarm', metadata: object): readonly strin
   return opened.ok ? [] : ((opened.facts?.['findings'] ?? []) as { rule: string }[]).map(({ rule }) => rule)
 }
 
-test('[PRM-27] [PRM-28] the catalog refuses an agentic task or a swarm with open questions, by their names', () => {
+test('[PRM-27] [PRM-28] the catalog refuses an agentic task or a swarm with unanswered questions, and names them', () => {
   assert.deepEqual(findingsOf('agentic', { agent }), [])
   assert.deepEqual(findingsOf('swarm', { swarm }), [])
   const { goal: _, ...aimless } = agent
@@ -119,7 +119,7 @@ test('[PRM-27] [PRM-28] the catalog refuses an agentic task or a swarm with open
   assert.equal(findingsOf('swarm', {}).length, 18)
 })
 
-test('[SEC-05] a tool of agents that sends, tells, remembers or publishes without a rule about data safety is not registered', () => {
+test('[SEC-05] a tool of agents that sends, notifies, remembers or publishes must check a rule about data safety', () => {
   const findings = (effect_type: string, ingress: 'agent_action' | 'user_request', policies: readonly string[]) => {
     const opened = openCatalog(
       [
@@ -150,7 +150,7 @@ test('[SEC-05] a tool of agents that sends, tells, remembers or publishes withou
     assert.deepEqual(findings(effect, 'user_request', ['permission']), [], effect)
   }
   assert.ok(findings('connector.crm.sync', 'agent_action', ['permission']).includes('agent_data_safety'))
-  // A rule about something else is none about the data.
+  // A rule of another category does not count.
   assert.ok(findings('memory.write', 'agent_action', ['cancellation_policy_disclosed']).includes('agent_data_safety'))
   assert.deepEqual(findings('work.think', 'agent_action', ['permission']), [])
 })

@@ -1,4 +1,4 @@
-/** What moves, what stays, what is said about it, and that nobody is left without an answer afterwards. */
+/** Which events move and which stay, the record of a move, and reading, verifying and following the history afterwards. */
 import assert from 'node:assert/strict'
 import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ describe('archiving the history', () => {
     return ok ? 'accepted' : code
   }
 
-  test('[PER-09] what has ended moves with every column, what runs stays, rows stay, one audit event names the file', async () => {
+  test('[PER-09] events of ended commands move with every column, other events and all rows stay, and one audit event names the file', async () => {
     const ended = await done()
     history.room.provider.modes.push('fail_after')
     const blocked = await history.room.submit({ subject: 'blocked', steps: ['connector.mail.send'] })
@@ -62,7 +62,7 @@ describe('archiving the history', () => {
       `select purpose, payload from concord.domain_events where event_type = 'history_archived' and workspace_id = $1`,
       [workspaceId()],
     )
-    // The organisation has a chain of its own, and so a file.
+    // The organisation has its own chain, and so its own file.
     const ours = moved.files.filter((each) => each.workspaceId === workspaceId())
     assert.deepEqual([ours.length, moved.files.length], [1, 2])
     const { file, events } = ours[0] ?? assert.fail()
@@ -74,10 +74,10 @@ describe('archiving the history', () => {
       [said[0]?.purpose, said[0]?.payload['file'], said[0]?.payload['sha256'], said[0]?.payload['event_count']],
       ['audit', file, manifest['sha256'], events],
     )
-    assert.equal((await move()).events, 0, 'nothing is left to move, and the word about it stays')
+    assert.equal((await move()).events, 0, 'nothing is left to move, and history_archived stays')
   })
 
-  test('[PER-09] the history of a command is told from the file and the table, also when it ran again after it was archived', async () => {
+  test('[PER-09] the history of a command is read from files and table, even if it ran again after it was archived', async () => {
     history.room.provider.modes.push('refuse')
     const id = await history.room.submit({ subject: 'again', steps: ['connector.hotel.book_a'] })
     assert.equal(await history.room.settle(id), 'failed')
@@ -87,14 +87,14 @@ describe('archiving the history', () => {
     accepted(await retryCommand(history.room.world, by, { workspaceId: workspaceId(), commandId: id }))
     assert.equal(await history.room.settle(id), 'succeeded')
     const second = await eventsOf(id)
-    const told = accepted(await readHistory(history.world, id))
+    const read = accepted(await readHistory(history.world, id))
     const all = [...first, ...second].map(({ event_id }) => event_id)
     assert.deepEqual(
-      told.events.map(({ event_id }) => event_id),
+      read.events.map(({ event_id }) => event_id),
       all,
     )
     assert.deepEqual(
-      told.events.map(({ file }) => file === null),
+      read.events.map(({ file }) => file === null),
       [...first.map(() => false), ...second.map(() => true)],
     )
     // Rebuilt from the file and the table together, then from two files.
@@ -107,7 +107,7 @@ describe('archiving the history', () => {
     assert.equal(await codeOf(readHistory(history.world, history.room.clock.newId())), 'commands.command.not_found')
   })
 
-  test('[PER-09] a command that comes back to life while its file is written keeps its events', async () => {
+  test('[PER-09] a command that is retried while its file is written keeps its events', async () => {
     await move()
     history.room.provider.modes.push('refuse')
     const id = await history.room.submit({ subject: 'again', steps: ['connector.hotel.book_a'] })
@@ -116,7 +116,7 @@ describe('archiving the history', () => {
     assert.equal(
       await history.archiveAside([{ point: 'history.verified', hit: 1, act: 'kill' }]),
       'SIGKILL',
-      'the file is whole and nothing is deleted',
+      'the file is complete and nothing is deleted',
     )
     const by = actingFor(history.room.tenant.people.admin.principal, TRACE)
     accepted(await retryCommand(history.room.world, by, { workspaceId: workspaceId(), commandId: id }))
@@ -124,10 +124,10 @@ describe('archiving the history', () => {
     assert.equal((await move()).events, 0)
     assert.deepEqual(await history.inTable(), written)
     const states = (await verifyHistory(history.world)).map(({ state }) => state).filter((state) => state !== 'whole')
-    assert.deepEqual(states, ['surplus'], 'the file that fits no longer is named, and left alone')
+    assert.deepEqual(states, ['surplus'], 'the file that no longer matches is reported and kept')
   })
 
-  test('[PER-09] a file that was changed together with its manifest before its events were deleted deletes nothing', async () => {
+  test('[PER-09] no event is deleted for a file that was changed together with its manifest', async () => {
     await move()
     const id = await done()
     const count = (await eventsOf(id)).length
@@ -139,9 +139,9 @@ describe('archiving the history', () => {
     const { manifest } = accepted(await verifyArchive(history.folder, file))
     const lines = (await Array.fromAsync(readArchive(history.folder, file))).map((event) => JSON.stringify(event))
     await writeArchive(history.folder, manifest, lines)
-    assert.ok((await verifyArchive(history.folder, file)).ok, 'in itself it is whole')
+    assert.ok((await verifyArchive(history.folder, file)).ok, 'file and manifest match each other')
     const moved = await move()
-    assert.deepEqual([moved.finished, moved.events], [0, count], 'its events are written once more, from the table')
+    assert.deepEqual([moved.finished, moved.events], [0, count], 'its events are written again from the table')
     assert.deepEqual(await compareHistory(history, written), { lost: [], twice: [] })
     assert.deepEqual(
       (await surplus()).map((each) => each.file),
@@ -149,7 +149,7 @@ describe('archiving the history', () => {
     )
   })
 
-  test('[PER-09] holds, seals and what a follower cannot see yet keep events where they are', async () => {
+  test('[PER-09] events on hold, unsealed events and events that the feed does not show yet stay', async () => {
     const held = await done()
     await history.owner.query(
       `insert into concord.artifacts (artifact_id, command_id, workspace_id, artifact_type, location, status, created_by, checksum, content_type, size_bytes, hold_reason)
@@ -179,7 +179,7 @@ values (gen_random_uuid(), $1, 'user', 'ada', 'case 7', 'user:bob')`,
     await history.owner.query('update concord.artifacts set hold_reason = null')
     await history.owner.query(`update concord.memory_holds set released_at = now(), released_by = 'user:bob'`)
 
-    // A transaction that began before them still runs: the feed does not show them yet.
+    // An earlier transaction is still open, so the feed does not show them yet.
     await history.visible()
     const late = await history.owner.connect('late')
     await late.query('begin')
@@ -191,7 +191,7 @@ values (gen_random_uuid(), $1, 'user', 'ada', 'case 7', 'user:bob')`,
     await late.query('rollback')
     await late.end()
 
-    // Once there are seals, only what is under one may go.
+    // In a workspace with seals, only sealed events may move.
     await history.owner.query(
       `insert into concord.domain_event_seals (workspace_id, seal_no, xid_from, xid_to, first_seq, last_seq, row_count, root_hash, previous_hash, seal_hash)
 select $1, 1, '1', min(xid), 1, 2, 2, decode(repeat('01', 32), 'hex'), decode(repeat('00', 32), 'hex'), decode(repeat('02', 32), 'hex')
@@ -201,8 +201,8 @@ from concord.domain_events where command_id = $2`,
     assert.equal((await move()).events, 0)
   })
 
-  test('[PER-09] a hold that is placed after the file was written keeps the events in the table, also when the run was killed', async () => {
-    // What the organisation has is out of the way: the next file is that of the workspace.
+  test('[PER-09] a hold that is placed after the file was written keeps the events in the table, even after a killed run', async () => {
+    // The events of the organisation have moved: the next file is that of the workspace.
     await move()
     const held = await done()
     const before = (await eventsOf(held)).length
@@ -218,7 +218,7 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
     assert.equal((await eventsOf(held)).length, before)
   })
 
-  test('[PER-09] a reader behind whose cursor events were archived is told so, and may go on with what is left', async () => {
+  test('[PER-09] a reader whose cursor is behind archived events is refused, and may continue if it accepts the gap', async () => {
     await done()
     await history.visible()
     const start = accepted(await readFeed(history.room.db, { workspaceId: workspaceId() }))
@@ -232,12 +232,16 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
       rest.events.map(({ event_type }) => event_type),
       ['history_archived'],
     )
-    assert.equal(accepted(await read({ after: start.cursor })).events.length, 1, 'who has seen them all goes on')
+    assert.equal(
+      accepted(await read({ after: start.cursor })).events.length,
+      1,
+      'a reader that has seen them all continues',
+    )
     const elsewhere = { workspaceId: history.room.clock.newId() }
     assert.deepEqual(accepted(await read(elsewhere)).events, [])
   })
 
-  test('[PER-09] files that were changed, exchanged or lost are named by verify and by the deep look', async () => {
+  test('[PER-09] verify and the deep check report files that were changed, exchanged or lost', async () => {
     const id = await done()
     await done()
     const moved = await move({ limits: { events: 1, page: 9 } })
@@ -267,7 +271,7 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
       (await findBrokenInvariants(history.room.db, folder)).map(({ code }) => code)
     assert.deepEqual([await codes(history.folder), await codes(lost.folder)], [[], ['R02']])
     await history.owner.query(`update concord.commands set attempt = attempt + 1 where command_id = $1`, [id])
-    assert.deepEqual(await codes(history.folder), ['R01'], 'a row that was changed behind an archived history is found')
+    assert.deepEqual(await codes(history.folder), ['R01'], 'a changed row of an archived command is found')
   })
 
   test('[PER-09] one run at a time, only the owner of the tables, and a folder that cannot be written changes nothing', async () => {
@@ -286,7 +290,7 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
       { endedBefore: history.world.now(), traceId: TRACE },
     )
     assert.equal(await codeOf(nowhere), 'history.file.unwritable')
-    // A name that leads to itself cannot even be listed.
+    // A symbolic link to itself cannot even be listed.
     const circle = join(history.folder, 'circle')
     await symlink(circle, circle)
     const lost = { ...history.world, folder: circle }

@@ -87,7 +87,7 @@ async function archiveAll(deps: HistoryDeps, run: ArchiveHistory): Promise<Decis
   const files = finished.value
   const events = files.reduce((sum, file) => sum + file.events, 0)
   let total: ArchivedHistory = { events, bytes: 0, files, held: 0, finished: files.length, passedOver: 0 }
-  for (const workspaceId of await listWorkspacesWithHistory(deps.db)) {
+  for (const { workspace_id: workspaceId } of await deps.db.run(listWorkspacesWithHistory)) {
     const archived = await archiveWorkspace(deps, run, workspaceId, total)
     if (!archived.ok) return archived
     total = archived.value

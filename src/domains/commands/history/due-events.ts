@@ -88,7 +88,7 @@ async function listHeld(sql: Sql, workspaceId: string, commandIds: readonly stri
 }
 
 /** Jumps from index entry to index entry: one step per workspace, regardless of how many events it has. */
-const listWorkspaces = statement<{ workspace_id: string }>(
+export const listWorkspacesWithHistory = statement<{ workspace_id: string }>(
   'history_list_workspaces',
   `with recursive found as (
   (select workspace_id from concord.journal order by workspace_id limit 1)
@@ -98,10 +98,6 @@ const listWorkspaces = statement<{ workspace_id: string }>(
 )
 select workspace_id from found`,
 )
-
-export async function listWorkspacesWithHistory(sql: Sql): Promise<readonly string[]> {
-  return (await sql.run(listWorkspaces)).map(({ workspace_id }) => workspace_id)
-}
 
 /** Locked until the commit: a retry of one of these commands waits, and then finds its history archived. */
 const lockEnded = `select c.command_id from concord.commands as c

@@ -1,4 +1,4 @@
-/** kill -9 at every step of a run: no event is ever lost, none is in the table and in a named file, and the next run finishes. */
+/** kill -9 at every step of a run: no event is lost, none is both in the table and in a file with a row, and the next run finishes. */
 import assert from 'node:assert/strict'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -47,11 +47,11 @@ describe('a run that is killed', () => {
       const before = (await history.inArchive()).size
       assert.equal(await history.archiveAside([{ point: name, hit: 2, act: 'kill' }], limits), 'SIGKILL')
       const moved = (await history.inArchive()).size - before
-      assert.ok(moved > 0 && moved < old, 'one part was through, and one was cut')
+      assert.ok(moved > 0 && moved < old, 'one part was complete, and one was interrupted')
       assert.deepEqual(await compareHistory(history, written), { lost: [], twice: [] })
 
       const finished = accepted(await history.archive({ limits }))
-      // A file that had its manifest when the process died is taken over; one without is written anew.
+      // A file that had its manifest when the process died is taken over; others are written again.
       const isWhole = ['history.file_named', 'history.verified', 'history.deleted'].includes(name)
       assert.equal(finished.finished, isWhole ? 1 : 0)
       assert.equal(moved + finished.events, old)
@@ -62,7 +62,7 @@ describe('a run that is killed', () => {
     })
   }
 
-  test('[PER-09] any number of kills at chance: table and archive together are everything that was ever written', async (t) => {
+  test('[PER-09] after any number of random kills, table and archive together hold every event', async (t) => {
     const seed = process.env['CONCORD_CHAOS_SEED'] ?? 'history'
     t.diagnostic(`CONCORD_CHAOS_SEED=${seed}`)
     const chance = openChance(seed)

@@ -1,4 +1,4 @@
-/** Every invariant finds nothing in honest work, and finds its fault when somebody plants it. */
+/** Every invariant finds nothing after normal work, and finds the violation that is planted for it. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
@@ -20,16 +20,16 @@ describe('the invariants of commands', () => {
 
   before(async () => {
     room = await openTestRoom()
-    // The login of the test server may do everything; only the room's own connections take a role.
+    // The login of the test server is a superuser; only the connections of the room take a role.
     superuser = openDb({ url: room.db.config.url, poolMax: 1 })
-    await liveHonestly()
+    await runCommands()
   })
   after(async () => {
     await superuser.close()
     await room.close()
   })
 
-  async function liveHonestly(): Promise<void> {
+  async function runCommands(): Promise<void> {
     const two = ['connector.hotel.book_a', 'connector.hotel.book_b']
     ids.done = await room.submit({ subject: 'done', steps: two })
     assert.equal(await room.settle(ids.done), 'succeeded')
@@ -57,7 +57,7 @@ describe('the invariants of commands', () => {
     assert.equal(await room.settle(ids.blocked), 'blocked')
   }
 
-  /** Plants, looks, and takes everything back: what the planting dropped included. */
+  /** Plants a violation, checks, and rolls everything back, dropped constraints included. */
   async function codesAfter(plant: (tx: Tx) => Promise<unknown>): Promise<readonly string[]> {
     let codes: readonly string[] = []
     await superuser
@@ -73,7 +73,7 @@ describe('the invariants of commands', () => {
     return codes
   }
 
-  test('[EVT-11] [EVT-12] honest work breaks none of them: the state told by its events is the one on its rows', async () => {
+  test('[EVT-11] [EVT-12] normal work violates none of them: the state rebuilt from the events is the state on the rows', async () => {
     assert.deepEqual(await findBrokenInvariants(room.db), [])
     assert.equal(invariantCount, commandInvariants.length + 2)
     assert.equal(new Set(commandInvariants.map(({ code }) => code)).size, commandInvariants.length)
@@ -86,7 +86,7 @@ describe('the invariants of commands', () => {
        'payload', json_build_object('target_type', 'command', 'target_id', c.command_id, 'from', '${from}', 'to', '${to}')))
      from concord.commands as c where c.command_id = $done`
 
-  /** Names in `$` stand for the command of that name. The first code is the planted one; what else follows from it comes after. */
+  /** `$name` is the id of the command of that name. The first code is the planted violation; the others follow from it. */
   const plants: readonly (readonly [codes: readonly string[], ...sql: readonly string[]])[] = [
     [
       ['C03'],
@@ -159,7 +159,7 @@ describe('the invariants of commands', () => {
     ],
   ]
   for (const [codes, ...sql] of plants) {
-    test(`${codes[0]} finds what was planted for it: ${sql.at(-1)?.replaceAll(/\s+/g, ' ').slice(0, 70)}`, async () => {
+    test(`${codes[0]} finds its planted violation: ${sql.at(-1)?.replaceAll(/\s+/g, ' ').slice(0, 70)}`, async () => {
       const found = await codesAfter(async (tx) => {
         for (const text of sql) {
           await tx.query(text.replaceAll(/\$([a-z]+)/g, (_, name: keyof typeof ids) => `'${ids[name]}'`))
@@ -169,7 +169,7 @@ describe('the invariants of commands', () => {
     })
   }
 
-  test('every invariant has a plant', () => {
+  test('every invariant has a planted violation', () => {
     const planted = new Set(plants.flatMap(([codes]) => codes.slice(0, 1)))
     assert.deepEqual(
       [...commandInvariants.map(({ code }) => code), 'R01'].filter((code) => !planted.has(code)),

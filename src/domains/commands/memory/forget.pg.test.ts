@@ -1,4 +1,4 @@
-/** Forgetting: everything by lineage, after an approval, past no hold, and nowhere in the database afterwards. */
+/** Forgetting: erases a subject and everything derived from it after an approval, respects holds, and leaves no trace in the database. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import {
@@ -14,18 +14,17 @@ import {
   subjectDigest,
   type Subject,
   type MemoryStore,
-  writeMemory,
 } from '#domains/memory'
 import { decideApproval, findPending } from '#domains/approvals'
 import { accept } from '#kernel/refusal'
 import { openDb } from '#store'
 import { accepted, TRACE } from '#test/tenant'
-import { ada, aPreference, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, dumpDatabase, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { until } from '#test/until'
-import { requestForget } from './request-forget.ts'
+import { requestForget } from './memory-requests.ts'
 import { byPerson } from '#kernel/actor'
 
-/** Another room that knows the subject: one row per memory it was made from. */
+/** Another room with data of the subject: one row per memory it was derived from. */
 const reports: Forgettable = {
   kind: 'report',
   list: (sql, { workspaceId, memoryIds }) =>
@@ -40,7 +39,7 @@ const reports: Forgettable = {
   },
 }
 
-/** A transaction of this database that waits for another one. */
+/** Finds transactions of this database that wait for a lock. */
 const waitingHere = `select from pg_locks as w where not w.granted and exists (select from pg_locks as h
   where h.pid = w.pid and h.database = (select oid from pg_database where datname = current_database()))`
 
@@ -72,7 +71,7 @@ describe('forget_memory', () => {
   const approve = async (commandId: string, decision = 'approved') => {
     const { workspaceId } = room
     const [gate] = await findPending(room.db, { workspaceId, commandId })
-    assert.ok(gate, 'nobody was asked')
+    assert.ok(gate, 'no approval is open')
     const decider = { ...room.tenant.people.admin.principal, orgRoles: ['data_owner'] }
     accepted(
       await decideApproval(room.approvals, byPerson(decider, TRACE), {
@@ -90,7 +89,7 @@ describe('forget_memory', () => {
     await room.consent(preference)
     const [own] = [accepted(await room.propose(preference)).candidate.memory_id ?? '']
     accepted(await room.propose({ ...preference, content: { note: 'zznewerwordzz' }, supersedes: own }))
-    // A summary about somebody else, made from it, and a proposal that still waits.
+    // A derived summary about another subject, and a proposal that still waits.
     const summary = aPreference({
       subject_type: 'team',
       memory_type: 'fact',
@@ -159,10 +158,10 @@ describe('forget_memory', () => {
       audit.map(({ payload }) => payload.certificate_hash),
       [closed.certificate_hash],
     )
-    // Its command was never decided, and there is nothing left to write.
+    // Its command was not decided, and nothing is left to write.
     await room.answer(waiting, 'approved')
     assert.deepEqual(await room.rows(`select from concord.memory_records where content::text like '%zzwaiting%'`), [])
-    // Again: the same certificate.
+    // A repeat returns the same certificate.
     const again = accepted(
       await eraseSubject(room.memory, ada, {
         workspaceId: room.workspaceId,
@@ -180,7 +179,7 @@ describe('forget_memory', () => {
     return row?.memory_id ?? ''
   }
 
-  test('a hold stops it: at the request, and when it is placed after the approval was asked', async () => {
+  test('a hold stops it, at the request and if it is placed after the approval was requested', async () => {
     const preference = aPreference()
     await room.consent(preference)
     accepted(await room.propose(preference))
@@ -201,7 +200,7 @@ describe('forget_memory', () => {
       subject.subject_id,
     ])
     assert.deepEqual(found, [{ status: 'active' }])
-    // What came to nothing keeps no subject either.
+    // The erasure of a failed command is dropped.
     await room.follow()
     const open = await room.rows(`select outcome from concord.memory_erasures where command_id = any ($1::uuid[])`, [
       [held.command.command_id, asked.command.command_id],
@@ -209,7 +208,7 @@ describe('forget_memory', () => {
     assert.deepEqual(open, [{ outcome: 'dropped' }, { outcome: 'dropped' }])
   })
 
-  test('a hold on whomever a derived memory is about stops it too, and no number of released holds hides one', async () => {
+  test('a hold on the subject of a derived memory stops it too, even among many released holds', async () => {
     const { workspaceId } = room
     const source = aPreference()
     await room.consent(source)
@@ -237,8 +236,8 @@ describe('forget_memory', () => {
     assert.ok(!erased.ok && erased.code === 'memory.forget.held')
   })
 
-  for (const about of ['the subject', 'somebody else, from what is known of the subject'])
-    test(`a memory about ${about} that is just being written does not outlive the erasure`, async () => {
+  for (const about of ['the subject', 'another subject, derived from this one'])
+    test(`a memory about ${about} that is being written does not outlive the erasure`, async () => {
       const { workspaceId } = room
       const subject = aPreference({ content: { note: `zzracezz ${about}` } })
       await room.consent(subject)
@@ -262,7 +261,7 @@ describe('forget_memory', () => {
         },
         ...(store.within ? { within: (tx) => slow(store.within?.(tx) ?? store) } : {}),
       })
-      const writing = writeMemory({ ...room.memory, store: slow(room.memory.store) }, ada, {
+      const writing = writeCandidate({ ...room.memory, store: slow(room.memory.store) }, ada, {
         workspaceId,
         candidateId: candidate.memory_candidate_id,
         commandId: candidate.command_id,
@@ -277,7 +276,7 @@ describe('forget_memory', () => {
       assert.doesNotMatch(await dumpDatabase(room.db), /zzracezz|zzlatezz/)
     })
 
-  test('a no erases nothing; an unknown subject is said so; one key is one request', async () => {
+  test('a rejection erases nothing; an unknown subject is refused; one key is one request', async () => {
     const preference = aPreference()
     await room.consent(preference)
     accepted(await room.propose(preference))
@@ -298,7 +297,7 @@ describe('forget_memory', () => {
     assert.ok(!unknown.ok && unknown.code === 'memory.forget.nothing_known')
   })
 
-  test('a room that fails to let go stops all of it', async () => {
+  test('a room that fails to erase its data stops the whole erasure', async () => {
     const preference = aPreference()
     await room.consent(preference)
     accepted(await room.propose(preference))
@@ -313,7 +312,7 @@ describe('forget_memory', () => {
     assert.deepEqual(found, [{ content: { seat: 'aisle' } }])
   })
 
-  test('a hold and an erasure of one subject at once: either it is kept, or it was gone before the hold', async () => {
+  test('a hold and an erasure of one subject at once: either it is kept, or it was erased before the hold', async () => {
     for (let round = 0; round < 10; round++) {
       const preference = aPreference()
       await room.consent(preference)
@@ -341,15 +340,15 @@ describe('forget_memory', () => {
     return row?.id
   }
 
-  test('consent is given and taken back on record, by those whose it is', async () => {
+  test('a consent is granted once, and its event does not contain the subject', async () => {
     const to = { subject_type: 'customer', subject_id: 'consenting', memory_type: 'fact', scope: 'user' } as const
     const id = await room.consent(to)
     const twice = await grantConsent(room.memory, ada, { workspaceId: room.workspaceId, ...to })
     assert.ok(!twice.ok && twice.code === 'row.conflict')
-    const told = await room.rows(
-      `select event_type, payload ? 'subject_id' as tells from concord.domain_events where payload->>'target_id' = $1`,
+    const events = await room.rows(
+      `select event_type, payload ? 'subject_id' as has_subject from concord.domain_events where payload->>'target_id' = $1`,
       [id],
     )
-    assert.deepEqual(told, [{ event_type: 'memory_consent_granted', tells: false }])
+    assert.deepEqual(events, [{ event_type: 'memory_consent_granted', has_subject: false }])
   })
 })

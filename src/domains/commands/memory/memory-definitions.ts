@@ -1,8 +1,15 @@
 /** The memory commands `write_memory`, `forget_memory` and `review_stale_memory`: their types, tasks and effects. A payload names a row of the memory room, never content or a subject. */
 import { z } from 'zod'
-import { eraseSubject, type MemoryDeps, reviewStaleMemory, unwriteMemory, writeMemory } from '#domains/memory'
+import {
+  eraseSubject,
+  type MemoryDeps,
+  prepareWrite,
+  reviewStaleMemory,
+  unwriteMemory,
+  writeMemory,
+} from '#domains/memory'
 import type { Decision } from '#kernel/refusal'
-import { outcomeOf, sqlStateOf } from '#store'
+import { outcomeOf, sqlStateOf, type Tx } from '#store'
 import { isPassing } from '../call-effect.ts'
 import { defineCommandType, defineFunction, defineTask, type Definition } from '../catalog/definitions.ts'
 import { workerActor } from '../change.ts'
@@ -67,7 +74,7 @@ export const memoryTypeDefinitions: readonly Definition[] = [
     risk_level: 'medium',
   }),
   defineFunction({ name: 'forget_memory', plan: (payload) => [{ effect_type: 'memory.erase', payload }] }),
-  // The shipped schedule `memory_decay_review` fires it (`../maintenance.ts`).
+  // The shipped schedule `memory_decay_review` fires it (`../scheduled-commands.ts`).
   defineCommandType({
     name: 'review_stale_memory',
     description: 'Expire memories that are over, and set an expiry on memories without a recent confirmation.',
@@ -95,7 +102,7 @@ export function memoryDefinitions(memory: MemoryDeps): readonly Definition[] {
   return [...memoryPolicies, ...memoryTypeDefinitions, ...memoryEffects(memory)]
 }
 
-/** Each effect is one transaction of the memory room, keyed by its row: a repeat changes nothing. */
+/** Each effect is keyed by its row: a repeat changes nothing. A memory is written in the transaction that records the outcome. */
 function memoryEffects(memory: MemoryDeps): readonly Definition[] {
   const workerOf = ({ traceId }: EffectCall) => ({ ...workerActor, traceId })
   const candidate = (call: Pick<EffectCall, 'workspaceId' | 'payload'>) => ({
@@ -107,7 +114,21 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
       effect_type: 'memory.write',
       class: 'keyed',
       bounded: true,
-      do: (call) => done(() => writeMemory(memory, workerOf(call), { ...candidate(call), commandId: call.commandId })),
+      do: async (call) => {
+        const actor = workerOf(call)
+        const ref = { ...candidate(call), commandId: call.commandId }
+        const prepared = await done(() => prepareWrite(memory, actor, ref))
+        const write = (tx: Tx) => writeMemory(tx, memory, actor, prepared)
+        // A store outside this database cannot be part of the transaction of the outcome.
+        if (!memory.store.within) await done(() => memory.db.transaction(write))
+        else
+          call.alongside(async (tx) => {
+            const written = await write(tx)
+            // Consents or records have changed since they were read. A repeat decides again.
+            if (!written.ok) throw new EffectFailure('temporary_database_error', written.reason, 'no')
+          })
+        return prepared.written
+      },
       undo: {
         name: 'memory.unwrite',
         do: async (call) => {

@@ -5,8 +5,8 @@ import type { Definition } from '../catalog/definitions.ts'
 import { defineEffect } from '../catalog/effect-definition.ts'
 import { anyHost, openCatalog } from '../catalog/open-catalog.ts'
 import { shippedPolicies } from '../catalog/shipped-policies.ts'
-import { shippedSchedulesFor } from '../maintenance.ts'
-import { decideProposal } from './candidates.ts'
+import { shippedSchedulesFor } from '../scheduled-commands.ts'
+import { decideProposal } from './memory-requests.ts'
 import { memoryTypeDefinitions } from './memory-definitions.ts'
 import { memoryPolicies } from './memory-policies.ts'
 
@@ -15,7 +15,7 @@ const answer = (name: string, facts: object) => {
   return rule?.decide({ action: 'write_memory', command: {}, task: {}, context: { facts } })?.decision
 }
 
-test('[MEM-13] the rules say what the judgement says, and no to what nobody judged', () => {
+test('[MEM-13] the rules follow the assessment, and deny without one', () => {
   const decisions = ['write', 'known', 'ask', 'reject', undefined, 'nonsense']
   assert.deepEqual(
     decisions.map((decision) => answer('memory_write', { memory_write: { decision, reasons: ['because'] } })),
@@ -24,7 +24,7 @@ test('[MEM-13] the rules say what the judgement says, and no to what nobody judg
   assert.equal(answer('memory_write', {}), 'deny')
 })
 
-test('[MEM-19] data safety is asked before every memory write', () => {
+test('[MEM-19] data safety is checked before every memory write', () => {
   const classes = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret', undefined]
   assert.deepEqual(
     classes.map((sensitivity) => answer('memory_data_safety', { memory_write: { sensitivity } })),
@@ -36,7 +36,7 @@ test('[MEM-19] data safety is asked before every memory write', () => {
     assert.ok(type.policies.includes(policy), policy)
 })
 
-test('a subject on hold, or one that nobody knows, is not forgotten', () => {
+test('a subject on hold, or an unknown one, is not forgotten', () => {
   const holds = [0, 1, null, undefined]
   assert.deepEqual(
     holds.map((memory_holds) => answer('memory_forget', { memory_holds })),
@@ -44,7 +44,7 @@ test('a subject on hold, or one that nobody knows, is not forgotten', () => {
   )
 })
 
-test('[SCD-04] the daily review: memory brings its command, and with it comes the schedule', () => {
+test('[SCD-04] the daily review: memory defines its command, which enables the schedule', () => {
   const effects: Definition[] = ['memory.write', 'memory.erase', 'memory.review'].map((effect_type) =>
     defineEffect({ effect_type, class: 'keyed', do: async () => ({}) }),
   )
@@ -57,7 +57,7 @@ test('[SCD-04] the daily review: memory brings its command, and with it comes th
   assert.ok(task?.name === 'Review Stale Memory' && task.ingress_types.includes('scheduled_trigger'))
 })
 
-test('[MEM-14] [MEM-16] a run proposes about its own subject, in its own types and schemas', () => {
+test('[MEM-14] [MEM-16] a run proposes only about its own subject, in its own types and schemas', () => {
   const scope = {
     subject_type: 'customer',
     subject_id: '1',

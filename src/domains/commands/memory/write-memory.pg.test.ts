@@ -1,4 +1,4 @@
-/** Remembering as a governed command: direct, asked, refused, repeated, raced, undone. */
+/** Writing memory as a governed command: at once, after an approval, refused, repeated, concurrent, undone. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { encodeId } from '#kernel/ids'
@@ -9,12 +9,23 @@ import {
   openMemorySchemas,
   revokeConsent,
   unwriteMemory,
-  writeMemory,
 } from '#domains/memory'
 import { accepted, TRACE } from '#test/tenant'
-import { ada, aPreference, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, type MemoryRoom, openMemoryRoom, writeCandidate } from '#test/memory'
 import { insertRow, rowsOf } from '#test/store-rows'
-import { proposeMemory } from './candidates.ts'
+import { proposeMemory } from './memory-requests.ts'
+
+const consented = {
+  name: 'customer.seats',
+  subject_type: 'customer',
+  memory_types: ['preference'],
+  visibility: ['user'],
+  consent: { required: true },
+  expiration: { after_days: 30 },
+  supersession: 'supersede',
+  retrieval: ['subject'],
+  write_policy: 'approval',
+} as const
 
 describe('write_memory', () => {
   let room: MemoryRoom
@@ -45,27 +56,16 @@ describe('write_memory', () => {
     (await room.rows<{ status: string }>('select status from concord.commands where command_id = $1', [commandId]))[0]
       ?.status
 
-  test('[MEM-21] under a schema that requires a consent nothing is kept without it: not as a candidate, not by a yes, not after it was taken back', async (t) => {
-    const schema = {
-      name: 'customer.seats',
-      subject_type: 'customer',
-      memory_types: ['preference'],
-      visibility: ['user'],
-      consent: { required: true },
-      expiration: { after_days: 30 },
-      supersession: 'supersede',
-      retrieval: ['subject'],
-      write_policy: 'approval',
-    } as const
-    const own = await openMemoryRoom({ schemas: [schema] })
+  test('[MEM-21] a schema that requires consent stores nothing without it: no candidate, nothing by an approval, nothing after a withdrawal', async (t) => {
+    const own = await openMemoryRoom({ schemas: [consented] })
     t.after(() => own.close())
-    const preference = aPreference({ schema_name: schema.name })
+    const preference = aPreference({ schema_name: consented.name })
     const refused = await own.propose(preference)
     assert.ok(!refused.ok && refused.code === 'memory.consent.missing')
     assert.match(refused.hint ?? '', /concord memory consent grant .*--type preference --scope user/)
     const counts = `select (select count(*) from concord.memory_candidates)::int as candidates,
       (select count(*) from concord.commands)::int as commands`
-    assert.deepEqual(await own.rows(counts), [{ candidates: 0, commands: 0 }], 'nothing is half-written')
+    assert.deepEqual(await own.rows(counts), [{ candidates: 0, commands: 0 }], 'nothing is written')
     const consentId = await own.consent(preference)
     const waiting = accepted(await own.propose(preference))
     assert.equal(await own.settle(waiting.command.command_id), 'waiting_for_approval')
@@ -82,7 +82,7 @@ describe('write_memory', () => {
     assert.equal(await own.answer(again, 'approved'), 'succeeded')
   })
 
-  test('[MEM-04] [MEM-12] [MEM-13] with consent a sure preference is written at once, in the request itself', async () => {
+  test('[MEM-04] [MEM-12] [MEM-13] with consent, a certain preference is written within the request', async () => {
     const preference = aPreference()
     await room.consent(preference)
     const { candidate, command, isNew } = accepted(await room.propose(preference))
@@ -95,7 +95,7 @@ describe('write_memory', () => {
       `select event_type from concord.domain_events where command_id = $1 and event_type in ('memory_candidate_created', 'policy_evaluated', 'memory_written') order by seq`,
       [command.command_id],
     )
-    // The record is written by the effect, whose commit comes before that of the inline command's own events.
+    // The effect writes the record; its commit precedes that of the events of the inline command.
     assert.deepEqual(events.map(({ event_type }) => event_type).sort(), [
       'memory_candidate_created',
       'memory_written',
@@ -103,7 +103,7 @@ describe('write_memory', () => {
     ])
   })
 
-  test('[MEM-04] without consent nothing is written until the data owner agrees', async () => {
+  test('[MEM-04] without consent nothing is written until the data owner approves', async () => {
     const preference = aPreference()
     const proposal = accepted(await room.propose(preference))
     assert.equal(await statusOf(proposal.command.command_id), 'waiting_for_approval')
@@ -116,7 +116,7 @@ describe('write_memory', () => {
     assert.equal((await recordsOf(preference.subject_id)).length, 1)
   })
 
-  test('[MEM-05] sensitive or broad memory waits for a person, consent or not; a no leaves no record', async () => {
+  test('[MEM-05] sensitive or broad memory needs an approval even with consent; a rejection leaves no record', async () => {
     for (const change of [
       { content: { mail: 'ada@example.com' } },
       { scope: 'team' as const },
@@ -139,7 +139,7 @@ describe('write_memory', () => {
     assert.deepEqual(await room.rows('select count(*) from concord.commands'), before)
   })
 
-  test('[MEM-06] [MEM-17] a named predecessor is superseded and linked; an unnamed one is a question about exactly that record', async () => {
+  test('[MEM-06] [MEM-17] a named predecessor is superseded and linked; an unnamed one needs an approval for exactly that record', async () => {
     const preference = aPreference()
     await room.consent(preference)
     const first = accepted(await room.propose(preference)).candidate.memory_id ?? ''
@@ -150,13 +150,13 @@ describe('write_memory', () => {
     assert.equal(second.candidate.status, 'accepted')
     const [old, now] = await recordsOf(preference.subject_id)
     assert.deepEqual([old?.status, old?.superseded_by, now?.status], ['superseded', now?.memory_id, 'active'])
-    // The person was asked about the first record; it is gone, so the yes counts for nothing.
+    // The approval was about the first record, which is gone, so it has no effect.
     assert.equal(await room.answer(asked, 'approved'), 'failed')
     assert.equal((await candidateOf(asked.candidate.memory_candidate_id)).status, 'rejected')
     assert.equal((await recordsOf(preference.subject_id)).filter(({ status }) => status === 'active').length, 1)
   })
 
-  test('[MEM-06] a yes replaces the record that was shown', async () => {
+  test('[MEM-06] an approval replaces the record that was shown', async () => {
     const preference = aPreference({ memory_type: 'fact' })
     const first = accepted(await room.propose(preference))
     assert.equal(await room.answer(first, 'approved'), 'succeeded')
@@ -171,7 +171,7 @@ describe('write_memory', () => {
     )
   })
 
-  test('what is known already is not written twice, and is confirmed', async () => {
+  test('a known memory is confirmed, not written twice', async () => {
     const preference = aPreference()
     await room.consent(preference)
     const first = accepted(await room.propose(preference)).candidate
@@ -186,7 +186,7 @@ describe('write_memory', () => {
     assert.equal((rows[0]?.updated_at.getTime() ?? 0) - (rows[0]?.created_at.getTime() ?? 0), 60_000)
   })
 
-  test('[MEM-12] one key, one candidate, one command, one record; another content under the key is refused', async () => {
+  test('[MEM-12] one key, one candidate, one command, one record; other content under the key is refused', async () => {
     const preference = aPreference()
     await room.consent(preference)
     const key = { idempotencyKey: `k-${preference.subject_id}` }
@@ -199,12 +199,12 @@ describe('write_memory', () => {
     assert.ok(!changed.ok && changed.code === 'key_reused')
   })
 
-  test('[MEM-13] the effect repeated any number of times, at once too, writes one record', async () => {
+  test('[MEM-13] repeating the effect any number of times, even concurrently, writes one record', async () => {
     const preference = aPreference()
     await room.consent(preference)
     const { candidate, command } = accepted(await room.propose(preference))
     const again = () =>
-      writeMemory(room.memory, ada, {
+      writeCandidate(room.memory, ada, {
         workspaceId: room.workspaceId,
         candidateId: candidate.memory_candidate_id,
         commandId: command.command_id,
@@ -221,7 +221,7 @@ describe('write_memory', () => {
   test('[MEM-13] a command cannot write the candidate of another', async () => {
     const { candidate } = accepted(await room.propose(aPreference()))
     const stranger = accepted(await room.propose(aPreference()))
-    const stolen = await writeMemory(room.memory, ada, {
+    const stolen = await writeCandidate(room.memory, ada, {
       workspaceId: room.workspaceId,
       candidateId: candidate.memory_candidate_id,
       commandId: stranger.command.command_id,
@@ -229,7 +229,7 @@ describe('write_memory', () => {
     assert.ok(!stolen.ok && stolen.code === 'memory.candidate.not_found')
   })
 
-  test('[MEM-04] [OQ-06] consent that was taken back between policy and effect stops the write', async () => {
+  test('[MEM-04] [OQ-06] consent that is withdrawn between policy and effect stops the write', async () => {
     const preference = aPreference()
     const consentId = await room.consent(preference)
     const { workspaceId, memory } = room
@@ -250,13 +250,37 @@ describe('write_memory', () => {
     )
     assert.equal(accepted(await assessCandidate(memory, ada, { workspaceId, candidateId })).decision, 'write')
     accepted(await revokeConsent(memory, ada, { workspaceId, consentId }))
-    const written = await writeMemory(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
+    const written = await writeCandidate(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
     assert.ok(!written.ok && written.code === 'memory.consent.missing')
     assert.equal((await candidateOf(candidateId)).status, 'rejected')
     assert.deepEqual(await recordsOf(preference.subject_id), [])
   })
 
-  test('[MEM-06] a thousand contradicting writes at once: one is in force, the others are turned away', async () => {
+  test('[PER-04] a consent that is revoked before the commit of the outcome rolls back both, and the repeat is rejected', async (t) => {
+    let whileEmbedding = async () => {}
+    const embed = async () => (await whileEmbedding(), [[1, 1]])
+    const own = await openMemoryRoom({ schemas: [consented], embedder: { model: 'ones', embed } })
+    t.after(() => own.close())
+    const preference = aPreference({ schema_name: consented.name })
+    const consentId = await own.consent(preference)
+    const proposal = accepted(await own.propose(preference))
+    whileEmbedding = async () => {
+      whileEmbedding = async () => {}
+      accepted(await revokeConsent(own.memory, ada, { workspaceId: own.workspaceId, consentId }))
+    }
+    assert.equal(await own.answer(proposal, 'approved'), 'running')
+    assert.deepEqual(await own.rows('select from concord.memory_records'), [])
+    own.clock.travel(3_600_000)
+    assert.equal(await own.settle(proposal.command.command_id), 'failed')
+    const effects = await own.rows(
+      `select status, attempt, error_class from concord.domain_effects where effect_type = 'memory.write'`,
+    )
+    assert.deepEqual(effects, [{ status: 'failed', attempt: 2, error_class: 'policy_denied' }])
+    assert.deepEqual(await own.rows('select status from concord.memory_candidates'), [{ status: 'rejected' }])
+    assert.deepEqual(await own.rows('select from concord.memory_records'), [])
+  })
+
+  test('[MEM-06] of a thousand contradicting concurrent writes one wins and the others are refused', async () => {
     const preference = aPreference()
     await room.consent(preference)
     const { workspaceId, memory } = room
@@ -282,7 +306,7 @@ describe('write_memory', () => {
     })
     const results = await Promise.all(
       candidates.map((candidateId) =>
-        writeMemory(memory, ada, { workspaceId, candidateId, commandId: command.command_id }),
+        writeCandidate(memory, ada, { workspaceId, candidateId, commandId: command.command_id }),
       ),
     )
     assert.equal(results.filter(({ ok }) => ok).length, 1)
@@ -299,7 +323,7 @@ describe('write_memory', () => {
     ])
   })
 
-  test('[EFF-29] the undo of a memory write takes its own record back, once, and never one that was there before', async () => {
+  test('[EFF-29] the undo of a memory write removes its own record once, and never an earlier one', async () => {
     const preference = aPreference()
     await room.consent(preference)
     const first = accepted(await room.propose(preference)).candidate
@@ -314,7 +338,7 @@ describe('write_memory', () => {
     assert.deepEqual([record?.status, record?.content], ['deleted', {}])
   })
 
-  test('[MEM-04] [MEM-05] what was put to a person is not written on a later look, whatever has changed', async () => {
+  test('[MEM-04] [MEM-05] a candidate that waits for an approval is never written without it, whatever has changed', async () => {
     const preference = aPreference()
     const proposal = accepted(await room.propose(preference))
     await room.consent(preference)
@@ -324,19 +348,19 @@ describe('write_memory', () => {
     assert.deepEqual(await recordsOf(preference.subject_id), [])
   })
 
-  test('[MEM-06] who is asked about a contradiction is told what it contradicts, on every look', async () => {
+  test('[MEM-06] an approval of a contradiction always names the contradicted record', async () => {
     const preference = { ...aPreference(), fact_key: 'seat' }
     await room.consent(preference)
     const first = accepted(await room.propose(preference)).candidate
     const other = accepted(await room.propose({ ...preference, content: { seat: 'window, always' } }))
     assert.equal(await room.settle(other.command.command_id), 'waiting_for_approval')
     const ref = { workspaceId: room.workspaceId, candidateId: other.candidate.memory_candidate_id }
-    const told = accepted(await assessCandidate(room.memory, ada, ref))
+    const assessed = accepted(await assessCandidate(room.memory, ada, ref))
     assert.ok(first.memory_id)
-    assert.deepEqual(told.reasons, [`It contradicts the memory ${encodeId('memory', first.memory_id)}.`])
+    assert.deepEqual(assessed.reasons, [`It contradicts the memory ${encodeId('memory', first.memory_id)}.`])
   })
 
-  test('a candidate follows its command: cancelled or denied is rejected', async () => {
+  test('a candidate of a cancelled or denied command is rejected', async () => {
     const denied = accepted(
       await proposeMemory(
         room.commands,

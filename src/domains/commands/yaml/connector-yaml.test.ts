@@ -1,4 +1,4 @@
-/** The written form of a connector: the same object as in code, and bad files told with code and place. */
+/** Connectors in YAML: the same objects as in code, and errors with code and place. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
@@ -107,7 +107,7 @@ test('[CON-15] [YML-04] every operation is a tool with its metadata', () => {
   )
 })
 
-test('[YML-03] [YML-10] files and databases load too; what does not fit is told with its place', () => {
+test('[YML-03] [YML-10] files and databases load too; errors have their place', () => {
   const files = loadConnector(
     'f.yaml',
     bytes(

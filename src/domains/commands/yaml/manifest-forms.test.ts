@@ -1,4 +1,4 @@
-/** Manifests of command types and approval types: the hotel's load to the contracts they mean, and what they get wrong is told with its place. */
+/** Command types and approval types in YAML: the hotel example loads to its contracts, and errors have their place. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Decision } from '#kernel/refusal'
@@ -58,7 +58,7 @@ describe('manifests', () => {
     assert.equal(fits({ booking_draft_id: 'd', total_price: 1, more: 1 }), false)
   })
 
-  test('[YML-09] an approval type loads with its eight fields, its answers, its thirty minutes and what follows', () => {
+  test('[YML-09] an approval type loads with its eight fields, its decisions, its thirty minutes and its resume steps', () => {
     const [loaded] = accepted(loadDefinitions('approval.yaml', bytes(approval)))
     const type = loaded?.approvalType ?? assert.fail()
     assert.deepEqual([type.name, type.version, type.riskLevel], ['hotel_booking_approval', '1.0.0', 'high'])
@@ -87,16 +87,16 @@ describe('manifests', () => {
       'commands.definition.invalid payload_schema',
     ],
     [
-      'an unknown answer',
+      'an unknown decision',
       approval.replace('request_changes', 'maybe'),
       'commands.definition.invalid decision_values[2]',
     ],
     [
-      'only yes',
+      'only an approval',
       approval.replace('[approved, rejected, request_changes]', '[approved, request_changes]'),
       'commands.definition.invalid',
     ],
-    ['a field that nobody knows', `${approval}sla: 5\n`, 'unknown_field sla'],
+    ['another unknown field', `${approval}sla: 5\n`, 'unknown_field sla'],
   ] as const) {
     test(`[YML-10] ${title} is refused with its place`, () => {
       const loaded = loadDefinitions('m.yaml', bytes(text))
@@ -105,7 +105,7 @@ describe('manifests', () => {
     })
   }
 
-  test('[YML-10] JSON of the same shape is read too', () => {
+  test('[YML-10] JSON of the same shape loads too', () => {
     const json = JSON.stringify({
       name: 'a_b',
       version: '1.0.0',

@@ -1,4 +1,4 @@
-/** YAML forms: the examples load to the same objects as their code forms; bad files are told with code and place. */
+/** Tasks, schedules and operations in YAML: the examples load to the same objects as in code, and errors have code and place. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Decision } from '#kernel/refusal'
@@ -9,7 +9,7 @@ import { readYaml } from './read-yaml.ts'
 import { loadDefinitions } from './load-definitions.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
-/** The definitions of a file, of one kind. */
+/** The definitions of one kind in a file. */
 function loaded<K extends Definition['kind']>(kind: K, file: string, text: string) {
   return accepted(loadDefinitions(file, bytes(text))).flatMap(({ catalog }) =>
     catalog?.kind === kind ? [catalog as Extract<Definition, { kind: K }>] : [],
@@ -59,7 +59,7 @@ test('[YML-01] [PRM-17] the report task loads to a TaskSpec with its exact primi
   ])
 })
 
-test('[YML-01] [YML-10] a lifecycle that the machine does not know, and a field that nobody knows, are refused with their place', () => {
+test('[YML-01] [YML-10] an illegal lifecycle and an unknown field are refused with their place', () => {
   const illegal = loadDefinitions('t.yaml', bytes(report.replace('queued, running', 'running, queued')))
   assert.ok(!illegal.ok)
   assert.deepEqual([illegal.path, illegal.facts], ['task.lifecycle', { file: 't.yaml', line: 16 }])
@@ -75,7 +75,7 @@ test('[YML-01] [YML-10] a lifecycle that the machine does not know, and a field 
   assert.deepEqual([nothing.code, nothing.path], ['commands.definition.invalid', 't.yaml'])
 })
 
-test('[YML-06] [SCD-01] schedules load, with their queue; an operation loads with its key template', () => {
+test('[YML-06] [SCD-01] schedules load with their queue, and an operation with its key template', () => {
   const file = `schedules:
   - { name: expire_pending_approvals, command_type: expire_approvals, cron: "*/5 * * * *", queue: scheduled_maintenance }
   - { name: sync_connector_metadata, command_type: sync_connector_metadata, cron: "0 * * * *", queue: scheduled_maintenance }
@@ -104,7 +104,7 @@ test('[YML-06] [SCD-01] schedules load, with their queue; an operation loads wit
   })
 })
 
-test('[YML-10] files that must not be read: each with its code, and none takes the parser down', () => {
+test('[YML-10] invalid files are refused, each with its code, and none crashes the parser', () => {
   const laughs = [
     'a: &a [x, x, x, x, x, x, x, x, x]',
     ...Array.from(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { defineSchedule } from './catalog/definitions.ts'
-import { defineMaintenance, type MaintenanceType, shippedSchedulesFor } from './maintenance.ts'
+import { defineMaintenance, type MaintenanceType, shippedSchedulesFor } from './scheduled-commands.ts'
 import { shippedPolicies } from './catalog/shipped-policies.ts'
 
 const work = (command_type: MaintenanceType) =>

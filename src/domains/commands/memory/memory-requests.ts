@@ -1,4 +1,4 @@
-/** Memory candidates: proposing one together with the command that decides it, answering its approval, and updating it from its command. */
+/** Requests to memory: proposing a candidate, answering its approval, forgetting a subject, and updating both from their commands. */
 import { type ApprovalDeps, type Decided, decideApproval, findPending } from '#domains/approvals'
 import type { PersonActor } from '#kernel/actor'
 import {
@@ -6,24 +6,30 @@ import {
   checkProposal,
   dropErasure,
   findCandidate,
+  getErasure,
   insertCandidate,
+  insertErasure,
   isSameProposal,
   type MemoryDeps,
+  previewForget,
   type ProposedMemory,
   type RunScope,
   saveCandidate,
   type StoredCandidate,
+  type StoredErasure,
+  type Subject,
+  subjectDigest,
 } from '#domains/memory'
 import type { Actor } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { statement } from '#store'
+import { eventIdOf, statement } from '#store'
 import { systemActor } from '../change.ts'
 import type { StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
-import { writeMemoryTask } from './memory-definitions.ts'
+import { forgetMemoryTask, writeMemoryTask } from './memory-definitions.ts'
 
 export type ProposingRun = { readonly agentRunId: string; readonly scope: RunScope; readonly stepIndex?: number }
 
@@ -72,7 +78,7 @@ export async function proposeMemory(
   return accept({ candidate, command, isNew })
 }
 
-export function refuseReused({ command_id }: StoredCommand): Decision<never> {
+function refuseReused({ command_id }: StoredCommand): Decision<never> {
   return refuse('key_reused', 'This key was used before for another request.', {
     facts: { command_id: encodeId('command', command_id) },
   })
@@ -113,6 +119,49 @@ export async function decideCandidate(
     return refuse('memory.candidate.nothing_pending', `No approval is open for this candidate: it is ${state}.`)
   }
   return decideApproval(approvals, actor, { ...answer, approvalId: gate.approval_id })
+}
+
+type RequestForget = {
+  readonly workspaceId: string
+  readonly subject: Subject
+  readonly idempotencyKey?: string | undefined
+  readonly requestId: string
+}
+
+type ForgetRequest = { readonly erasure: StoredErasure; readonly command: StoredCommand }
+
+/** Writes the erasure and the command that performs it after an approval, in one transaction. */
+export async function requestForget(
+  deps: CommandDeps,
+  memory: MemoryDeps,
+  by: Actor,
+  { workspaceId, subject, idempotencyKey, requestId }: RequestForget,
+): Promise<Decision<ForgetRequest>> {
+  const key = idempotencyKey === undefined ? undefined : eventIdOf('memory_erasure', workspaceId, idempotencyKey)
+  const known = key === undefined ? undefined : await getErasure(memory.db, { workspaceId, erasureId: key })
+  if (!known?.ok) {
+    const { items } = await previewForget(memory, workspaceId, subject)
+    if (items.length === 0)
+      return refuse('memory.forget.nothing_known', 'Nothing is known about this subject.', { path: 'subject' })
+  }
+  const erasureId = key ?? memory.newId()
+  const submitted = await submitCommand(deps, by, {
+    workspaceId,
+    taskName: forgetMemoryTask,
+    payload: { memory_erasure_id: erasureId },
+    idempotencyKey,
+    ingress: 'user_request',
+    requestId,
+    alongside: (tx, { command_id: commandId }) =>
+      insertErasure(tx, memory, by, { workspaceId, erasureId, commandId, subject }),
+  })
+  if (!submitted.ok) return submitted
+  const erasure = await getErasure(memory.db, { workspaceId, erasureId })
+  if (!erasure.ok) return erasure
+  const { command } = submitted.value
+  // The digest outlives the subject: a repeat of the request is recognised even after the erasure.
+  if (erasure.value.subject_digest !== subjectDigest(erasureId, subject)) return refuseReused(command)
+  return accept({ erasure: erasure.value, command })
 }
 
 /** A candidate whose command has ended, or whose approval is not linked yet. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { openDoor, rewriteDoors } from './rewrite-doors.ts'
+import { resolveImport, rewriteImports } from './rewrite-imports.ts'
 
-const doors = {
+const importMap = {
   '#kernel': './src/kernel/index.ts',
   '#kernel/*': './src/kernel/*.ts',
   '#store': './src/store/index.ts',
@@ -11,7 +11,7 @@ const doors = {
   '#test/*': './test/support/*.ts',
 }
 
-describe('doors of the built package', () => {
+describe('imports of the built package', () => {
   for (const [specifier, target] of [
     ['#kernel', './src/kernel/index.ts'],
     ['#kernel/machines/command', './src/kernel/machines/command.ts'],
@@ -20,7 +20,7 @@ describe('doors of the built package', () => {
     ['#kernels', undefined],
     ['#kernel/', undefined],
   ] as const) {
-    test(`${specifier} opens ${target ?? 'nothing'}`, () => assert.equal(openDoor(specifier, doors), target))
+    test(`${specifier} is ${target ?? 'nothing'}`, () => assert.equal(resolveImport(specifier, importMap), target))
   }
 
   test('every way of importing is rewritten; packages, strings and comments are not', () => {
@@ -35,7 +35,7 @@ import { z } from 'zod'; // import '#kernel'
 const words = "import '#kernel'";
 `
     assert.equal(
-      rewriteDoors('domains/flow/index.js', text, doors),
+      rewriteImports('domains/flow/index.js', text, importMap),
       `#!/usr/bin/env node
 import { accept } from '../../kernel/refusal.js';
 import './side.js';
@@ -50,18 +50,18 @@ const words = "import '#kernel'";
   })
 
   test('a file of the same folder is reached by ./', () => {
-    assert.equal(rewriteDoors('kernel/index.js', `import '#kernel/money'`, doors), `import './money.js'`)
+    assert.equal(rewriteImports('kernel/index.js', `import '#kernel/money'`, importMap), `import './money.js'`)
   })
 
   test('an import of a computed name stays as it is', () => {
     const text = `await import(name)\nawait import('./a.ts')\n`
-    assert.equal(rewriteDoors('a.js', text, doors), `await import(name)\nawait import('./a.js')\n`)
+    assert.equal(rewriteImports('a.js', text, importMap), `await import(name)\nawait import('./a.js')\n`)
   })
 
   for (const specifier of ['#nowhere', '#test/clock']) {
     test(`${specifier} in the product stops the build`, () => {
       assert.throws(
-        () => rewriteDoors('app/index.js', `import '${specifier}'`, doors),
+        () => rewriteImports('app/index.js', `import '${specifier}'`, importMap),
         /app\/index\.js: .* leads nowhere inside src/,
       )
     })
