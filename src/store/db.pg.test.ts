@@ -185,4 +185,64 @@ describe('transactions', () => {
     assert.deepEqual(recorded, refusal)
     assert.deepEqual(await facts(), [1])
   })
+
+  test('a savepoint that throws or refuses rolls back its own part, with its hooks, and the transaction continues', async () => {
+    const { db } = opened
+    const hooks: string[] = []
+    const part = (tx: Tx, id: number) => {
+      tx.afterCommit(() => hooks.push(`committed ${id}`))
+      tx.afterRollback(() => hooks.push(`undone ${id}`))
+      return tx.run(insertFact, [id])
+    }
+    await db.transaction(async (tx) => {
+      await part(tx, 1)
+      assert.deepEqual(await tx.savepoint(async (inner) => (await part(inner, 2), refusal)), refusal)
+      await assert.rejects(
+        tx.savepoint((inner) => part(inner, 1)),
+        { code: '23505' },
+      )
+      await assert.rejects(
+        tx.savepoint(async (inner) => {
+          await part(inner, 3)
+          await inner.savepoint((deeper) => part(deeper, 4))
+          throw new Error('changed my mind')
+        }),
+        /changed my mind/,
+      )
+      await tx.savepoint(async (inner) => {
+        await part(inner, 5)
+        await assert.rejects(
+          inner.savepoint(() => inner.query(breakIt('22000'))),
+          { code: '22000' },
+        )
+        await part(inner, 6)
+      })
+    })
+    assert.deepEqual(await facts(), [1, 5, 6])
+    const undone = ['undone 2', 'undone 1', 'undone 3', 'undone 4']
+    assert.deepEqual(hooks, [...undone, 'committed 1', 'committed 5', 'committed 6'])
+  })
+
+  test('a statement that comes after the end of its savepoint is not written into the transaction', async () => {
+    const { db } = opened
+    let late: Promise<unknown> | undefined
+    await db.transaction(async (tx) => {
+      let kept: Tx | undefined
+      await tx.savepoint(async (inner) => ((kept = inner), refusal))
+      late = kept?.run(insertFact, [9])
+      await assert.rejects(late as Promise<unknown>, { code: 'store.transaction.over' })
+    })
+    assert.deepEqual(await facts(), [])
+  })
+
+  test('a deadlock inside a savepoint begins the whole transaction again', async () => {
+    const { db } = opened
+    let attempts = 0
+    await db.transaction(async (tx) => {
+      attempts += 1
+      await tx.run(insertFact, [attempts])
+      await tx.savepoint((inner) => (attempts === 1 ? inner.query(breakIt('40P01')) : inner.run(insertFact, [7])))
+    })
+    assert.deepEqual([attempts, await facts()], [2, [2, 7]])
+  })
 })

@@ -8,6 +8,8 @@ import type { EventDraft } from './events.ts'
 import { insertOnce, onceTable } from './once.ts'
 import type { RowType } from './transition.ts'
 
+const commandRow: RowType<{ command_id: string; status: string; payload: unknown }> = {}
+
 const commands = onceTable({
   table: 'concord.commands',
   id: 'command_id',
@@ -28,7 +30,7 @@ const commands = onceTable({
   content: ['request_fingerprint'],
   returning: ['command_id', 'status', 'payload'],
   log: { log: events, links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-  row: {} as RowType<{ command_id: string; status: string; payload: unknown }>,
+  row: commandRow,
 })
 
 describe('insertOnce', () => {

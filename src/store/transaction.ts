@@ -17,6 +17,11 @@ export interface Tx extends Sql {
   afterRollback(work: () => void): void
   /** Marks a refusal that is itself recorded: returned from the transaction, it commits what was written. */
   commitRefusal<R extends Refusal>(refusal: R): R
+  /**
+   * Runs a part that can fail on its own: when it throws or returns a refusal, its writes are rolled back and the transaction continues.
+   * Send nothing else on this transaction while it runs.
+   */
+  savepoint<T>(work: (tx: Tx) => Promise<T>): Promise<T>
 }
 
 /**
@@ -101,7 +106,7 @@ function causeOf(error: unknown, { firstFault }: Life): unknown {
   return sqlStateOf(error) === AFTER_FAULT ? (firstFault ?? error) : error
 }
 
-function txOn(client: pg.PoolClient, life: Life, hooks: Hooks): Tx {
+function txOn(client: pg.PoolClient, life: Life, hooks: Hooks, depth = 0): Tx {
   return Object.assign(sqlOn(client), {
     inTransaction: true as const,
     afterCommit: (work: () => void) => void hooks.committed.push(work),
@@ -110,8 +115,49 @@ function txOn(client: pg.PoolClient, life: Life, hooks: Hooks): Tx {
       life.committed = refusal
       return refusal
     },
+    savepoint: <T>(work: (tx: Tx) => Promise<T>) => inSavepoint(client, { life, hooks }, depth + 1, work),
   })
 }
+
+async function inSavepoint<T>(
+  client: pg.PoolClient,
+  outer: { readonly life: Life; readonly hooks: Hooks },
+  depth: number,
+  work: (tx: Tx) => Promise<T>,
+): Promise<T> {
+  const name = `concord_${depth}`
+  const life: Life = { isOver: false, firstFault: undefined }
+  const hooks: Hooks = { committed: [], undone: [] }
+  const rollback = async () => {
+    await client.query(`rollback to savepoint ${name}; release savepoint ${name}`)
+    // The transaction works again: a later fault has its own cause.
+    outer.life.firstFault = undefined
+    callEach(hooks.undone)
+  }
+  await client.query(`savepoint ${name}`)
+  let value: T
+  try {
+    value = await work(txOn(whileOpen(client, life), life, hooks, depth))
+  } catch (caught) {
+    life.isOver = true
+    const error = causeOf(caught, life)
+    const isForWhole = isSilence(error) || outcomeOf(error) === 'again'
+    // The whole transaction must be retried, or the connection is gone: a savepoint does not help.
+    if (isForWhole || !(await rollback().then(always, never))) outer.hooks.undone.push(...hooks.undone)
+    throw error
+  }
+  life.isOver = true
+  if (isRefusal(value) && value !== life.committed) await rollback()
+  else {
+    await client.query(`release savepoint ${name}`)
+    outer.hooks.committed.push(...hooks.committed)
+    outer.hooks.undone.push(...hooks.undone)
+  }
+  return value
+}
+
+const always = () => true
+const never = () => false
 
 /** A hook that throws changes nothing: it only speeds up work that happens a little later without it. */
 function callEach(works: readonly (() => void)[]): void {

@@ -53,6 +53,15 @@ export const events = domainEventLog({
   dependency_satisfied: 'event',
 })
 
+const commandRow: RowType<CommandRow> = {}
+const approvalRow: RowType<{
+  approval_id: string
+  workspace_id: string
+  command_id: string
+  status: string
+  decided_by: string | null
+}> = {}
+
 export const storedCommand = storedMachine({
   machine: commandMachine,
   table: 'concord.commands',
@@ -69,7 +78,7 @@ export const storedCommand = storedMachine({
   },
   returning: ['command_id', 'workspace_id', 'status', 'turn_token', 'completed_at', 'cancellation_requested', 'result'],
   log: { log: events, target: 'command', links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-  row: {} as RowType<CommandRow>,
+  row: commandRow,
 })
 
 export const storedApproval = storedMachine({
@@ -81,13 +90,7 @@ export const storedApproval = storedMachine({
   guards: { unexpired: 't.expires_at is null or t.expires_at > statement_timestamp()' },
   settable: { decided_by: 'text', decision_reason: 'text' },
   log: { log: events, target: 'approval', links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-  row: {} as RowType<{
-    approval_id: string
-    workspace_id: string
-    command_id: string
-    status: string
-    decided_by: string | null
-  }>,
+  row: approvalRow,
 })
 
 /** Creates an org with one workspace and returns the id of the workspace. */

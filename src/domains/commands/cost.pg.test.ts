@@ -45,7 +45,7 @@ describe('the cost of a command', () => {
       await submitCommand(world, actingFor(room.tenant.people.writer.principal, TRACE), {
         workspaceId: room.tenant.workspace.id,
         taskName,
-        payload: { subject: 's', steps, ...more } as never,
+        payload: { subject: 's', steps, ...more },
         ingress: 'user_request',
         requestId: 'req_cost',
       }),

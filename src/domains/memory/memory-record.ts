@@ -96,7 +96,7 @@ export function exact<Row extends Pick<StoredMemory, 'confidence'>>(
 ): TransitionResult<Row> {
   if (!moved.ok) return moved
   const { confidence } = moved.row
-  return { ...moved, row: { ...moved.row, confidence: confidence === null ? null : Number(confidence) } }
+  return { ...moved, row: { ...moved.row, confidence: confidence === null ? null : confidence } }
 }
 
 const findRecordSql = statement<StoredMemory>(

@@ -165,7 +165,7 @@ const commandTypeForm = z
     let payload: z.ZodType
     try {
       // The form has checked that it is JSON; the library checks that it is a JSON Schema.
-      payload = z.fromJSONSchema(payload_schema as Parameters<typeof z.fromJSONSchema>[0])
+      payload = z.fromJSONSchema(payload_schema)
     } catch (error) {
       return fail(ctx, error instanceof Error ? error.message : 'it is not a JSON Schema', 'payload_schema')
     }
