@@ -32,10 +32,7 @@ const gate = `a.domain_effect_id is null and a.superseded_by is null and a.statu
 const inTable = (commandId: string) =>
   `not exists (select from concord.history_archives as h where h.command_ids @> array[${commandId}])`
 
-const movesOf = ({ moves }: Pick<Machine, 'moves'>) => [
-  moves.map(({ from }) => from),
-  moves.map(({ to }) => to),
-]
+const movesOf = ({ moves }: Pick<Machine, 'moves'>) => [moves.map(({ from }) => from), moves.map(({ to }) => to)]
 
 export const commandInvariants: readonly Invariant[] = [
   {
