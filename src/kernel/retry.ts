@@ -1,4 +1,4 @@
-/** The only retry decision: after this failed attempt, wait how long, or stop for which reason. */
+/** The only retry decision: after a failed attempt, how long to wait, or why to stop. */
 import type { Random } from './clock.ts'
 import { type FailureClass, isRetryable } from './error-classes.ts'
 import { KernelFault } from './errors.ts'

@@ -19,7 +19,7 @@ export const DEFAULT_CATCH_UPS_MAX = 96
 /** The longest delay between a due time and the start of its firing. */
 export const SCHEDULE_JITTER_MAX_MS = 3_600_000
 
-/** The default number of schedules that people may keep in one workspace: a thousand suits a busy team, a million is a mistake. */
+/** The default number of schedules that people may keep in one workspace: a thousand is enough for a busy team. */
 export const SCHEDULES_MAX = 1_000
 
 export type DueSchedule = {

@@ -65,7 +65,7 @@ export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClien
     } catch (caught) {
       life.isOver = true
       const error = causeOf(caught, life)
-      // A connection that still owes an answer would make the rollback wait as long again.
+      // The rollback would also have to wait for a connection that still owes an answer.
       if (isSilence(error)) broken = error
       else await rollback()
       callEach(hooks.undone)

@@ -36,7 +36,7 @@ const castVote = statement<StoredApproval>(
    returning t.*`,
 )
 
-/** The clock of the database decides about deadlines, since the clocks of processes differ. */
+/** The database's clock decides deadlines, since the clocks of processes differ. */
 const databaseTime = statement<{ readonly at: Date }>('approvals.database_time', 'select statement_timestamp() as at')
 
 /**

@@ -102,10 +102,14 @@ export function refuseClosed(approval: StoredApproval, at: Date): Refusal | unde
     case 'expired':
     case 'pending': {
       if (status === 'pending' && (expires_at === null || at.getTime() < expires_at.getTime())) return undefined
-      return refuse('approval_expired', 'The time for this decision is over. A missing decision counts as a refusal.', {
-        hint: 'The requester may ask again.',
-        facts: { expired_at: expires_at === null ? null : formatInstant(expires_at) },
-      })
+      return refuse(
+        'approval_expired',
+        'The deadline for this decision has passed. A missing decision counts as a refusal.',
+        {
+          hint: 'The requester may ask again.',
+          facts: { expired_at: expires_at === null ? null : formatInstant(expires_at) },
+        },
+      )
     }
   }
 }

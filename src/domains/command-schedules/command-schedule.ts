@@ -143,7 +143,7 @@ export async function saveSchedule(tx: Tx, row: StoredCommandSchedule, at: Date)
   const terms = [JSON.stringify(payload), cron, time_zone, queue, overlap, misfire, jitter_ms, enabled]
   const owner = [row.created_by, row.created_role, row.removed_at]
   const [saved] = await tx.run(save, [schedule_id, ...terms, ...owner, at])
-  if (!saved) throw new Error(`The locked schedule ${schedule_id} is gone.`)
+  if (!saved) throw new Error(`The locked schedule ${schedule_id} no longer exists.`)
   return saved
 }
 

@@ -7,7 +7,7 @@ import type { JsonObject, JsonValue } from '#kernel/json-value'
 import type { RiskLevel } from '#kernel/policy/policy'
 import type { Decision } from '#kernel/refusal'
 
-/** Whether a failed call may have changed something all the same. */
+/** Whether a failed call may have changed something. */
 export type Happened = 'no' | 'unknown'
 
 export type CallContext = {

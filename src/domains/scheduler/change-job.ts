@@ -146,7 +146,7 @@ export function swapJobs(
     if (!other.ok) return other
     const moved = [savePlace(tx, jobId, other.value), savePlace(tx, otherId, one.value)] as const
     if (moved[0] && moved[1]) return accept([moved[0], moved[1]])
-    throw new KernelFault('scheduler.broken', 'A QUEUED job that was read in this transaction is gone.')
+    throw new KernelFault('scheduler.broken', 'A QUEUED job that was read in this transaction no longer exists.')
   })
 }
 

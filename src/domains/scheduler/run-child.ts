@@ -35,7 +35,7 @@ export type ChildInput = {
   readonly wait: Wait
 }
 
-/** A process that moved to another group may hold the pipes open for ever. */
+/** A process that moved to another group may hold the pipes open forever. */
 const PIPES_MS = 1_000
 
 export function startChild({ plan, environment, input, log, wait }: ChildInput): RunningChild {

@@ -103,7 +103,7 @@ export function readLog(
   if (existsSync(run.log_path)) return accept(chunks(scheduler, jobId, options))
   return refuse(
     'scheduler.log.not_found',
-    'The log is not there any more. Logs of ended runs are kept for a limited time.',
+    'The log no longer exists. Logs of ended runs are kept for a limited time.',
     {
       hint: 'The job itself still shows how the run ended.',
     },

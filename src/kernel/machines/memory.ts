@@ -41,7 +41,7 @@ export const memoryCandidateMachine = defineMachine({
 
 export type MemoryCandidateState = keyof typeof memoryCandidateMachine.states
 
-/** The states of a memory: in force, then kept but never retrieved again; every state allows erasure. */
+/** The states of a memory: active, then kept but never retrieved again; every state allows erasure. */
 export const memoryRecordMachine = defineMachine({
   name: 'memory-record',
   title: 'Something remembered, as long as it is in force.',

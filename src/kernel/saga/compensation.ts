@@ -1,5 +1,5 @@
 /**
- * Plans the reverse walk: which effects of a command are compensated, in which order, and what happens when a compensation fails.
+ * Plans a compensation: which effects of a command are compensated, in which order, and what happens when a compensation fails.
  */
 import type { RetryDecision } from '../retry.ts'
 

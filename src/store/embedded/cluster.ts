@@ -188,7 +188,7 @@ function newPassword(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** In the database `postgres`, from which databases are created. */
+/** Connects to the database `postgres`, because `create database` needs another database. */
 export function superuserUrlOf(port: number, password: string): string {
   return urlOf(SUPERUSER, password, port, 'postgres')
 }

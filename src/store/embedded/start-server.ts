@@ -137,7 +137,7 @@ function usedElsewhere(paths: HomePaths): Refusal {
 /** Backends of a killed postmaster need a moment to release the shared memory. */
 const ATTEMPTS = 20
 const POLL_MS = 20
-/** Crash recovery may take minutes. After this the server continues alone, and the next open attaches to it. */
+/** Crash recovery may take minutes. After this time the server keeps starting in the background, and the next open attaches to it. */
 const START_TIMEOUT_MS = 300_000
 /** About 100,000 lines. A longer log starts anew with the next server. */
 const LOG_BYTES_MAX = 16 * 1024 * 1024
@@ -270,7 +270,7 @@ export async function lastLines(file: string, fromByte: number, count = 8): Prom
   return text.split('\n').filter(Boolean).slice(-count)
 }
 
-/** A checkpoint of 512 MB takes seconds on a slow disk. `immediate` loses nothing: the next start recovers. */
+/** A checkpoint of 512 MB takes seconds on a slow disk. `immediate` loses no data: the next start recovers. */
 const GRACE_S = { fast: 30, immediate: 10 } as const
 
 /** Stops the server: fast, and immediately if that takes too long. */

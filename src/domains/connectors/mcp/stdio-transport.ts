@@ -77,7 +77,7 @@ export function openStdioTransport(
       // The client checks the message.
       transport.onmessage?.(JSON.parse(line) as JSONRPCMessage)
     } catch {
-      fail('The server wrote something that is not MCP.')
+      fail('The server sent a message that is not MCP.')
     }
   }
 
