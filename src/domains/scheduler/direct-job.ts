@@ -233,7 +233,7 @@ function refuseOwnerGone(
   const withdrawn = withdraw(scheduler, jobId)
   const gone = refuse(
     'scheduler.not_running',
-    withdrawn.ok ? 'No process runs this scheduler file any more.' : 'The scheduler that ran the job has ended.',
+    withdrawn.ok ? 'No process runs this scheduler file now.' : 'The scheduler that ran the job has ended.',
     {
       hint: withdrawn.ok ? 'Try again.' : 'The next `concord scheduler run` closes its run.',
       facts: { started: !withdrawn.ok },
