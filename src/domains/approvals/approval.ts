@@ -8,7 +8,7 @@ import type { Vote } from './decide-vote.ts'
 import { approvalLog } from './events.ts'
 import { stateOfDecision, type StoredApproval } from './stored-approval.ts'
 
-/** The same actor under the kind that the machine of approvals knows. */
+/** The same actor, with the actor kind that the approval machine uses. */
 export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind: Kind): Actor<Kind> {
   return { id, kind, traceId }
 }
@@ -17,7 +17,7 @@ export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind:
 type VoteSql = Readonly<Record<'approval' | 'workspace' | 'person' | 'state' | 'reason' | 'hash' | 'at', string>>
 
 /**
- * One statement decides about one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
+ * One statement decides one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
  * and each person once. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
  * quorum. Finds the approval by its id alone: `is true` keeps the workspace from any index.
  */
@@ -54,7 +54,7 @@ const castVote = statement<StoredApproval>(
 
 /**
  * The vote and its event as common table expressions of a larger statement: they write if `given` is true and the row is as it was read. `told` has
- * a row if they did. `param` is the JSON of `VoteDoc`.
+ * a row if they did. `param` holds the JSON of all their values.
  */
 export const voteExpressions = (param: string, given: string): string => `v as materialized (
   select * from json_to_record(${param}::json) as v(approval_id uuid, version text, person text, state text, reason text, hash text,
@@ -80,7 +80,7 @@ export const voteExpressions = (param: string, given: string): string => `v as m
   returning entry_id
 )`
 
-/** The clock of the database decides about deadlines, since the clocks of processes differ. */
+/** The database's clock decides deadlines, since the clocks of processes differ. */
 const databaseTime = statement<{ readonly at: Date }>('approvals.database_time', 'select statement_timestamp() as at')
 
 /**
@@ -98,7 +98,7 @@ const lockQuestionsSql = statement<StoredApproval & { readonly asked_at: Date }>
       for no key update`,
 )
 
-/** `transition` is for the two ways in which an approval ends without an answer; a vote has a statement of its own. */
+/** `transition` is for the two ways in which an approval ends without an answer; a vote has its own statement. */
 export const approvalTable = defineTable<StoredApproval>()({
   name: 'concord.approvals',
   noun: 'approval',
