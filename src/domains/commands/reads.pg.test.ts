@@ -73,7 +73,7 @@ describe('reads of a large workspace', () => {
     const db = Object.assign(watched(room.db), {
       transaction: (work: (tx: Tx) => Promise<unknown>, opening?: string) =>
         room.db.transaction((tx) => work(watched(tx)), opening),
-    }) as Db
+    })
     await read(db)
     assert.ok(blocks > 0)
     return blocks
