@@ -1,4 +1,4 @@
-/** `concord memory`: searches memories, proposes new ones and decides about candidates. */
+/** `concord memory`: searches memories, proposes new ones and decides candidates. */
 import type { candidateDetailView, candidateView, memoryView } from '#domains/memory'
 import { refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'

@@ -11,7 +11,7 @@ export type MisfirePolicy = (typeof misfirePolicies)[number]
 
 /** The default: one catch-up for the latest missed time. */
 export const DEFAULT_MISFIRE_POLICY: MisfirePolicy = 'last'
-/** A due time is late when its start is longer ago than this; a tick or a restart fits within it. */
+/** A due time is late when its start is longer ago than this; a tick or a restart takes less. */
 export const DEFAULT_GRACE_MS = 60_000
 /** The most that `all` catches up on at once: a day of quarter-hours. */
 export const DEFAULT_CATCH_UPS_MAX = 96

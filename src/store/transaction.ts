@@ -142,7 +142,7 @@ async function inSavepoint<T>(
     life.isOver = true
     const error = causeOf(caught, life)
     const isForWhole = isSilence(error) || outcomeOf(error) === 'again'
-    // The whole transaction must be retried, or the connection is gone: a savepoint does not help.
+    // The whole transaction must be retried, or the connection is lost; a savepoint does not help.
     if (isForWhole || !(await rollback().then(always, never))) outer.hooks.undone.push(...hooks.undone)
     throw error
   }

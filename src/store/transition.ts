@@ -181,7 +181,7 @@ function draftEvent<S extends string, A extends string, E extends string, Row>(
   return event
 }
 
-/** Explains why nothing was written: the row is gone or foreign, or another writer was first. */
+/** Explains why nothing was written: the row does not exist in this tenant, or another writer was first. */
 function explainLoss<Row>(stored: AnyStored<Row>, move: PlannedMove, current: Row | undefined): TransitionResult<Row> {
   const { name } = stored.machine
   if (current === undefined) return refuse('row.not_found', `There is no such ${name}.`)

@@ -53,7 +53,7 @@ export function openTurn<Found>(
   return { process, token, name, signal, leaseMs, found, isLost: false, heldAt }
 }
 
-/** Returns the turn or, without one, what the runtime does next: nothing, or come back when an in-process turn has ended. */
+/** Returns the turn or, without one, what the runtime does next: nothing, or another turn after an in-process turn has ended. */
 export async function takeTurn<Row, Found>(
   deps: Pick<TurnDeps, 'db' | 'now'>,
   { kind, table, read }: TurnRoom<Row, Found>,
@@ -163,7 +163,7 @@ type Deadline = {
 /** The abort reason after the call has ended: a string, because an error object per call costs 8 µs. */
 const CALL_OVER = 'the call has ended'
 
-/** Runs beside the call until `ended` is aborted; `stop` aborts the signal of the call. */
+/** Runs during the call until `ended` is aborted; `stop` aborts the signal of the call. */
 type Watcher<T> = (ended: AbortSignal, stop: (reason: unknown) => void) => Promise<T>
 
 /** No answer in time: the call's signal is aborted, and its answer is ignored. */

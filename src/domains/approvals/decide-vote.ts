@@ -36,7 +36,7 @@ export const REASON_CHARS_MAX = 2_000
 /** `at` is the time of the database. The statement that writes checks all of this again, so a race cannot break it. */
 export function decideVote(approval: StoredApproval, decider: Person, answer: Answer, at: Date): Decision<Vote> {
   if (isAgent(decider)) {
-    return refuse('agents_cannot_decide', 'Only a person can decide about an approval.', {
+    return refuse('agents_cannot_decide', 'Only a person can decide an approval.', {
       hint: 'Ask one of the approvers.',
     })
   }
@@ -78,7 +78,7 @@ export function decideVote(approval: StoredApproval, decider: Person, answer: An
 }
 
 /**
- * Refuses with the first decision and its time, or with the reason why nobody can decide any more; undefined while the approval
+ * Refuses with the first decision and its time, or with the reason why nobody can decide it now; undefined while the approval
  * is open.
  */
 export function refuseClosed(approval: StoredApproval, at: Date): Refusal | undefined {

@@ -33,7 +33,7 @@ export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): 
     !approvers.every((ref) => ref !== undefined && isPersonRef(ref)) ||
     roles.includes(undefined)
   ) {
-    return refuse('approvals.approver.unresolved', `The request names nobody who could decide about ${type.name}.`, {
+    return refuse('approvals.approver.unresolved', `The request names nobody who could decide ${type.name}.`, {
       path: 'approver',
       hint: 'Name a person as user:<uuid>, or an org role.',
     })

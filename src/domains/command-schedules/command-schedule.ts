@@ -28,7 +28,7 @@ export type ChangeCommandSchedule = ScheduleRef & { readonly change: Change }
 type InWorkspace = { readonly workspaceId: string }
 type ScheduleRef = InWorkspace & { readonly scheduleId: string }
 
-/** A second command beside a running one of the same schedule would usually repeat its work. */
+/** A second command that runs at the same time as one of the same schedule would usually repeat its work. */
 export const DEFAULT_OVERLAP: OverlapPolicy = 'skip'
 
 // The table.

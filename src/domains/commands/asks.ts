@@ -66,7 +66,7 @@ function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand,
   return `${reason} Proposed by an agent${typeof said === 'string' ? `, which says: "${showQuoted(said)}"` : '.'}`
 }
 
-/** With one approver the key is `approval:{command_id}`. Several approvers and later rounds have keys of their own. */
+/** With one approver the key is `approval:{command_id}`. Several approvers and later rounds have separate keys. */
 function approvalKey(ask: ApprovalRequest, asks: number, round: number): string {
   const base =
     asks === 1 ? `approval:${ask.commandId}` : `approval:${ask.commandId}:${ask.approvalType}:${ask.approver ?? ''}`

@@ -89,7 +89,7 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
       const isOver =
         turn.signal.aborted || round >= ROUNDS_MAX || (round > 0 && deps.now().getTime() - startedMs >= SLICE_MS)
       if (isOver && !last) break
-      // The outcome of a call is always recorded, with all that follows from it. No call begins in a turn that is over.
+      // The outcome of a call is always recorded, with all that follows from it. No call begins in a turn that has used up its time.
       const limit = isAlone ? 'outcome' : isOver ? 'no_call' : 'none'
       const { draft, next } = await decideNext(deps, turn, last, isKeyTaken, limit)
       const written = await commitTurn(deps, turn, draft.write, next, last)

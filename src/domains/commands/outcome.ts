@@ -242,7 +242,7 @@ function afterFailure(
   }
 }
 
-/** The provider does not know the effect. */
+/** The provider has no record of the effect. */
 function afterMissing(attempted: Attempted, asked: LookUp | undefined): Step {
   const { found, seen, effect, handler, at } = attempted
   if (!asked || asked.why === 'process') return awaitProcess(at)

@@ -135,7 +135,7 @@ export const publishArtifactDefinitions: readonly Definition[] = [
     cancellable_by: ['requester', 'admin'],
     audit: ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed', 'artifact_published'],
     risk_level: 'medium',
-    // The fields of the request are public. The content is not, and `artifact_sharing` decides about it.
+    // The fields of the request are public. The content is not, and the rule `artifact_sharing` checks it.
     fields: { artifact_id: 'public', checksum: 'public', destination: 'public' },
     approval: { approver: 'role:data_owner' },
     idempotency: { required: false },

@@ -207,7 +207,7 @@ export type ConnectorDefinition = {
   /** The strictest class of data that may pass through it. */
   readonly data_class_max: DataClass
   readonly operations: readonly ConnectorOperationContract[]
-  /** References beside `auth.secret_ref` that its calls may resolve; every other reference is refused. */
+  /** References in addition to `auth.secret_ref` that its calls may resolve; every other reference is refused. */
   readonly secret_refs: readonly string[]
   /** Settings that people see; a secret among them is refused. */
   readonly settings: JsonObject

@@ -155,7 +155,7 @@ export function cancelJob(scheduler: Scheduler, jobId: string): Decision<StoredJ
   const now = nowMs(scheduler)
   return scheduler.db.write((tx) => {
     const cancelled = saveJobCancelled(tx, jobId, now)
-    // Not QUEUED any more, so this refuses.
+    // No longer QUEUED, so this refuses.
     if (!cancelled) return requireQueued(tx, jobId)
     notifyCancelled(tx, cancelled, 'operator', now)
     settleGroup(scheduler, tx, cancelled, false, now)

@@ -51,7 +51,7 @@ export function checkParamsSchema(schema: JsonObject): Decision<JsonObject> {
   return visit(schema, []) ?? accept(schema)
 }
 
-/** `enum` and `const` define a value completely; any other rule beside them would be ignored. */
+/** `enum` and `const` define a value completely; any other rule would be ignored. */
 function visitChoice(node: JsonObject, at: readonly JsonStep[]): Refusal | undefined {
   const unknown = unknownKeyword(node, [...everywhere.filter((word) => word !== 'type'), 'enum', 'const'], at)
   if (unknown) return unknown

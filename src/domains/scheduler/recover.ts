@@ -60,7 +60,7 @@ export function openOrphanEnder({
         if (await endAll(identity, 'SIGTERM', termMs)) return 'ended'
         return (await endAll(identity, 'SIGKILL', KILLED_MS)) ? 'ended' : 'alive'
       } catch {
-        // Whether it lives is unknown: a retry beside a live child would be worse than no retry.
+        // It may still be alive; a retry next to a live child would be worse than no retry.
         return 'alive'
       }
     },
@@ -177,7 +177,7 @@ function recoverReservations(scheduler: Scheduler): Decision<readonly RecoveryAc
   })
 }
 
-/** Step 3: decides failures without a verdict. A stored verdict stays, whatever the rules are now. */
+/** Step 3: decides failures without a verdict. A stored verdict stays, even if the rules have changed. */
 function recoverVerdicts(scheduler: Scheduler): Decision<readonly RecoveryAction[]> {
   const undecided = scheduler.db.read((reader) => accept(listUndecided(reader)))
   if (!undecided.ok) return undecided

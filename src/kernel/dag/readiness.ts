@@ -89,7 +89,7 @@ export function listReady(graph: Graph, states: States): readonly GraphNode[] {
   )
 }
 
-/** Returns true when every node has ended, also for an empty graph. */
+/** Returns true when every node has ended, or for an empty graph. */
 export function isSettled(graph: Graph, states: States): boolean {
   return graph.nodes.every((node) => isEndState(stateOf(states, node.id)))
 }

@@ -86,7 +86,7 @@ export type CompensationDriftEvent = CoreEvent & {
   readonly purpose: 'audit'
 }
 
-/** `more` records how far a halted chain came; `missing` is present only when it is not empty. */
+/** `more` records how far a halted chain got; `missing` is present only when it is not empty. */
 export function compensationDrift(
   effectId: string,
   { drift, missing }: Drift,

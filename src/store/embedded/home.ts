@@ -6,7 +6,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 
 export type HomePaths = {
   readonly home: string
-  /** The data directory of Postgres; created beside it and renamed when complete. */
+  /** The data directory of Postgres; created under a temporary name and renamed when complete. */
   readonly dataDir: string
   /** The superuser's password, mode 600, readable by the owner of the home alone. */
   readonly passwordFile: string
@@ -147,7 +147,7 @@ export function quoteForShell(text: string): string {
   return /^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-/** Writes a file that is complete or absent, also after a power cut, and readable by its owner only. */
+/** Writes a file that is complete or absent, even after a power cut, and readable by its owner only. */
 export async function writeDurably(file: string, text: string): Promise<void> {
   const handle = await open(`${file}.new`, 'w', 0o600)
   try {
