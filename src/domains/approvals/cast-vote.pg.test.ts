@@ -9,7 +9,6 @@ import { listStatements } from '#store'
 import { actorAs, approvalTable, saveVote } from './approval.ts'
 import { type DecisionValue, decisionValues, stateOfDecision, type StoredApproval } from './stored-approval.ts'
 import { applyVote } from './decide-vote.ts'
-import './list-approvals.ts'
 
 describe('one vote, one statement', () => {
   let room: ApprovalRoom
