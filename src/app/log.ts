@@ -30,7 +30,7 @@ export function openLog(level: string | undefined, destination?: DestinationStre
       serializers: { err: errorFacts },
       redact: { paths, censor: '[redacted]' },
       hooks: {
-        // Removes keys and passwords by their shape, also inside messages and error texts.
+        // Removes keys and passwords by their shape, including those inside messages and error texts.
         streamWrite: (line) => redactText(line),
       },
     },

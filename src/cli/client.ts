@@ -1,4 +1,4 @@
-/** Calls a running server over HTTP. Every failure is a refusal with the next step. */
+/** Calls a running server over HTTP. Returns every failure as a refusal with the next step. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, readConfig, serverAddress } from '#app/config'

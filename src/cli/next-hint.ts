@@ -61,12 +61,12 @@ const verbs: readonly (readonly [route: string, verb: string])[] = [
 ]
 
 const MOVES = '`concord commands show <id>` shows what can happen now and who can do it.'
-const INBOX = '`concord inbox` lists what waits for you.'
+const INBOX = '`concord inbox` lists what is waiting for you.'
 const USAGE = 'Add --help to see the arguments and options.'
 
-/** Hints that name a flag, a setting or a verb, which the server does not know. */
+/** Hints that name a flag, a setting or a verb; the server's hints cannot name them. */
 const own: Partial<Record<RefusalCode, string>> = {
-  'idempotency.key.required': 'Add --key <text>; the same text again is the same request.',
+  'idempotency.key.required': 'Add --key <text>; requests with the same key count as one.',
   'idempotency.field.missing': '`concord task-types` lists the tasks and their payloads.',
   key_in_progress: 'The first request with this --key is still being written. Try again in a second.',
   key_reused: 'Use another --key, or send what the first request sent.',

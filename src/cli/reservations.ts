@@ -11,7 +11,7 @@ export const reservations = noun('reserve the slot of the local queue, so that i
     description: 'reserve the slot: running jobs continue, no job starts until it is released or expires',
     options: [
       ['--by <who>', 'who reserves it (default: this process)'],
-      ['--for <duration>', 'how long without a renewal (default: 5m)', parseTime],
+      ['--for <duration>', 'how long it lasts without a renewal (default: 5m)', parseTime],
       ['--wait <duration>', 'how long to wait while it is reserved (default: not at all)', parseTime, 0],
     ],
     examples: ['concord reservations reserve --by maintenance --for 30m --wait 1m'],

@@ -6,7 +6,7 @@ import type { Clock, NewId } from './clock.ts'
 import { KernelFault } from './errors.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
 
-/** Only rows with a UUID key. Closed and never reused: a prefix in a log must keep its meaning for ever. */
+/** Only rows with a UUID key. Closed and never reused: a prefix in a log must keep its meaning forever. */
 export const idPrefixes = {
   command: 'cmd',
   approval: 'appr',

@@ -1,6 +1,6 @@
 /**
- * Named points where a test may kill, freeze, delay or break the process. Off, and one comparison each, unless
- * `CONCORD_FAULTS` holds a plan: `[{ "point": "lane.committed", "hit": 3, "act": "kill" }]`.
+ * Named points where a test may kill, freeze, delay or break the process. Each costs one comparison and does nothing
+ * unless `CONCORD_FAULTS` holds a plan: `[{ "point": "lane.committed", "hit": 3, "act": "kill" }]`.
  */
 import { appendFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'

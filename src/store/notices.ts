@@ -129,7 +129,7 @@ export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: Noti
   }
 }
 
-/** The driver knows the number of its backend; its types do not say so. */
+/** The driver has the process id of its backend, but its types omit it. */
 function ownPid(client: pg.Client): number | undefined {
   return (client as unknown as { readonly processID?: number }).processID
 }

@@ -49,7 +49,7 @@ export function sqlOn(queryable: pg.Pool | pg.PoolClient | pg.Client): Sql {
   }
 }
 
-/** The column types that built statements write; an array column needs `jsonb` or a statement of its own. */
+/** The column types that built statements write; an array column needs `jsonb` or a handwritten statement. */
 export type PgType = 'text' | 'uuid' | 'integer' | 'bigint' | 'numeric' | 'boolean' | 'timestamptz' | 'json' | 'jsonb'
 export type Columns = Readonly<Record<string, PgType>>
 

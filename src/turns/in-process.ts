@@ -121,7 +121,7 @@ export function openInProcessTurns<Row, Found>(
       isClosing = true
       await drained(drainMs)
       for (const { lost } of underWay.values()) lost.abort('the process closes')
-      // Turns that listen to the signal hand on their rows; the reconciler finds the others when their leases expire.
+      // Turns that react to the signal hand over their rows; the reconciler finds the others when their leases expire.
       await drained(HAND_ON_MS)
     },
   }

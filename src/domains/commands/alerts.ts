@@ -141,7 +141,7 @@ export function openAlertDrive(deps: AlertDeps): Drive {
 
 type OpenIncident = { readonly incident: Incident; readonly alert: Alert; readonly delivered: readonly string[] }
 
-/** Includes the channels that have delivered it. Undefined: the incident is gone. */
+/** Includes the channels that have delivered it. Undefined: the incident no longer exists. */
 async function findOpenIncident({ db }: AlertDeps, eventId: string): Promise<OpenIncident | undefined> {
   const [incident] = await db.run(findIncident, [eventId])
   if (!incident) return undefined

@@ -1,4 +1,4 @@
-/** Decides about a new command in the request that submits it, before its first commit or right after it. */
+/** Decides a new command in the request that submits it, before its first commit or right after it. */
 import { failpoint } from '#store'
 import { inProcessTurnName } from '#turns'
 import { type Folded, fold } from './advance.ts'

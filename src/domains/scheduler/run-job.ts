@@ -163,7 +163,7 @@ function endedJob(run: ClaimedRun, end: RunEnd): RunningJob {
 
 /**
  * A handler runs in this process and cannot be killed: its signal asks it to end, and the run stays open until it settles,
- * because a retry beside it would be worse than a late one.
+ * because a concurrent retry would be worse than a late one.
  */
 export type HandlerContext = {
   readonly runId: string

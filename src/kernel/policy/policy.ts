@@ -152,7 +152,7 @@ const ask: PolicyAnswer = {
 
 /**
  * Data that leaves the organisation needs the consent of its owner. Its `allow` counts like any other: list it for actions that
- * share data, beside rules that decide who may act. A list of destinations is external if one of them is; a value that is neither
+ * share data, together with rules that decide who may act. A list of destinations is external if one of them is; a value that is neither
  * text nor such a list cannot be proven internal.
  */
 export const externalSharing: PolicyRule = {

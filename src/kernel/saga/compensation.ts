@@ -1,5 +1,5 @@
 /**
- * Plans the reverse walk: which effects of a command are compensated, in which order, and what happens when a compensation fails.
+ * Plans a compensation: which effects of a command are compensated, in which order, and what happens when a compensation fails.
  */
 import type { RetryDecision } from '../retry.ts'
 
@@ -86,7 +86,7 @@ export type CompensationDriftEvent = CoreEvent & {
   readonly purpose: 'audit'
 }
 
-/** `more` records how far a halted chain came; `missing` is present only when it is not empty. */
+/** `more` records how far a halted chain got; `missing` is present only when it is not empty. */
 export function compensationDrift(
   effectId: string,
   { drift, missing }: Drift,
