@@ -113,8 +113,8 @@ type Scope = {
 }
 
 /**
- * The tenant guard behind the filters of the statements: work in a scope runs as `concord_app` with the workspace set for that one
- * transaction, so that row security hides what a forgotten filter would show.
+ * The second tenant guard, after the filters of the statements: work in a scope runs as `concord_app` with the
+ * workspace set for one transaction, so that row security hides what a missing filter would show.
  */
 export function scoped(db: Db, workspaceId: string): Scope {
   // The id becomes part of the text, since several statements in one round trip take no parameters.

@@ -1,6 +1,6 @@
 /**
- * Turns that begin in the process whose write made them necessary, as part of that write: no wake, no queue and no second read. The row
- * looks as in any other turn, but only this process knows of it. The process therefore renews the lease. When the process dies, the lease
+ * Turns that begin in the process whose write made them necessary, as part of that write: no wake, no queue and no second read.
+ * The row looks the same as in any other turn, but only this process knows of the turn. The process therefore renews the lease. When the process dies, the lease
  * expires and the reconciler hands the row to the runtime.
  */
 import type { NewId } from '#kernel/clock'

@@ -206,6 +206,6 @@ async function isSettledSoon(called: Promise<unknown>): Promise<boolean> {
   let isSettled = false
   const settle = () => void (isSettled = true)
   called.then(settle, settle)
-  for (let tick = 0; tick < SETTLE_TICKS && !isSettled; tick++) await undefined
+  for (let tick = 0; tick < SETTLE_TICKS && !isSettled; tick++) await Promise.resolve()
   return isSettled
 }

@@ -31,7 +31,7 @@ function targetOf(asked: JsonObject): string {
   return decoded?.ok ? decoded.value : ''
 }
 
-/** The facts about the command to compensate. A command of another workspace does not exist. */
+/** The facts about the command to compensate. A command of another workspace is reported as not found. */
 export const compensationFacts: FactSources = {
   compensation_target: async ({ db }, { workspace_id, payload: asked }) => {
     const found = await findCommand(db, workspace_id, targetOf(asked))

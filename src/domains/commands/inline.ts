@@ -11,8 +11,8 @@ import { commitWith, foldFresh } from './drive.ts'
 import { findHandler } from './tasks.ts'
 
 /**
- * Decides about a new command before its first commit, as far as one commit can hold it: until its first effect begins in the turn with this
- * token, or to its end where its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
+ * Decides a new command before its first commit, up to what one commit can hold: until its first effect begins in the
+ * turn with this token, or until its end if its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
  */
 export async function decideNew(
   deps: CommandDeps,

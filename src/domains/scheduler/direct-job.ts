@@ -105,9 +105,9 @@ function requireFreeSlot(tx: WriteTx, reservationId: string): Decision<undefined
 }
 
 /**
- * A direct execution while a scheduler runs. The caller takes the reservation and inserts the job under it; the owner of
- * the file starts the job as soon as nothing else is in flight; the caller renews the reservation and follows the job to its
- * end. Both sides communicate through the file alone, so either may die at any moment: the reservation then expires, and a job
+ * A direct execution while a scheduler runs. The caller takes the reservation and inserts the job under it. The owner
+ * of the file starts the job as soon as nothing else is in flight. The caller renews the reservation and follows the
+ * job to its end. Both sides communicate through the file alone, so either may die at any moment: the reservation then expires, and a job
  * that has not started is cancelled with it.
  */
 export type AskedDirect = { readonly job: StoredJob; readonly reservationId: string }
