@@ -54,6 +54,8 @@ export type Table<Row, S extends string, A extends string, E extends string> = {
   transition(sql: Sql, row: Row, to: S, actor: Actor<A>, moving: Moving<A, E>): Promise<TransitionResult<Row>>
   /** The columns of the fact, for a statement of the room that inserts it with other rows. */
   eventRow(row: Row, actor: Actor<string>, fact: TableFact<E>): Readonly<Record<string, unknown>>
+  /** Inserts such columns. `alias` has them, and is one of the sources in `from`. */
+  appendText(alias: string, from: string): string
   /** True when the fact is new. */
   append(sql: Sql, row: Row, actor: Actor<string>, fact: TableFact<E>): Promise<boolean>
 }
@@ -114,6 +116,13 @@ export function defineTable<Row extends object>() {
         })
       },
       eventRow: (row, actor, fact) => eventColumns(spec.log ?? absent(spec.name, 'log'), linked(row, actor, fact)),
+      appendText(alias, from) {
+        const log = spec.log ?? absent(spec.name, 'log')
+        const names = [...log.columns.map(({ name }) => name), ...Object.keys(links)]
+        return `insert into ${log.table} (${names.join(', ')})
+  select ${names.map((name) => `${alias}.${name}`).join(', ')} from ${from}
+  returning true as appended`
+      },
       async append(sql, row, actor, fact) {
         const log = spec.log ?? absent(spec.name, 'log')
         return (await appendEvents(sql, log, [linked(row, actor, fact)], { once: fact.round !== undefined })) === 1

@@ -75,9 +75,7 @@ export const voteExpressions = (param: string, given: string): string => `v as m
      and t.xmin::text = v.version and ${given}
    returning t.approval_id
 ), told as (
-  insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, events)
-  select v.entry_id, v.workspace_id, v.command_id, v.trace_id, v.created_at, v.events from v, voted
-  returning entry_id
+  ${approvalTable.appendText('v', 'v, voted')}
 )`
 
 /** The database's clock decides deadlines, since the clocks of processes differ. */
