@@ -249,7 +249,7 @@ function closeQuestion(
     void (await cancelApprovals(tx, newId, by, { workspaceId, commandId, domainEffectId, why: 'outcome_known' }))
 }
 
-function checkAsked(asked: Decision<unknown>): void {
+export function checkAsked(asked: Decision<unknown>): void {
   if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
 }
 

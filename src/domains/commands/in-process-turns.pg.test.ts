@@ -203,7 +203,8 @@ describe('in-process turns', () => {
     accepted(await retryCommand(world, by, { workspaceId: room.tenant.workspace.id, commandId: failed }))
     await becomes(failed, 'succeeded')
     await until(() => free === 1)
-    assert.deepEqual([room.woken, taken], [[], 4])
+    // The request that submits a command asks for its approval itself, without a turn.
+    assert.deepEqual([room.woken, taken], [[], 3])
     const asks = await submit({ steps: ['connector.hotel.book_a'] })
     await becomes(asks, 'waiting_for_input')
     // Until when it waits is the runtime's business.
@@ -212,7 +213,40 @@ describe('in-process turns', () => {
       await supplyInput(world, by, { workspaceId: room.tenant.workspace.id, commandId: asks, input: { subject: 's' } }),
     )
     await becomes(asks, 'succeeded')
-    assert.deepEqual([room.woken, taken], [[asks], 6])
+    assert.deepEqual([room.woken, taken], [[asks], 5])
+    assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('a new command and its approval are one commit, and its key gives the same command back', async () => {
+    free = 2
+    const gated = { subject: 's', steps: ['connector.hotel.book_a'], decide: 'require_approval' }
+    const twice = await Promise.all([1, 2].map(() => submit(gated, { idempotencyKey: 'gated:1' })))
+    const [id = ''] = twice
+    assert.deepEqual(twice, [id, id])
+    assert.deepEqual([await room.statusOf(id), free, taken], ['waiting_for_approval', 2, 0])
+    const written = await room.rows(
+      `select count(*)::int as rows, count(distinct v)::int as commits from (
+         select xmin::text as v from concord.commands where command_id = $1
+         union all select xmin::text from concord.approvals where command_id = $1
+         union all select xmin::text from concord.domain_effects where command_id = $1
+         union all select xmin::text from concord.journal where command_id = $1) as t`,
+      [id],
+    )
+    assert.deepEqual(written, [{ rows: 5, commits: 1 }])
+    assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('a request for approval that fails does not lose the command: the driver meets the same error', async () => {
+    free = 1
+    const kept = world
+    const find = () => {
+      throw new Error('the type broke')
+    }
+    world = { ...world, approvalTypes: { ...world.approvalTypes, find } }
+    const id = await submit({ subject: 's', decide: 'require_approval' })
+    world = kept
+    await becomes(id, 'waiting_for_approval')
+    await until(() => free === 1)
     assert.deepEqual(await historyFaults(room), [])
   })
 

@@ -1,18 +1,22 @@
 /** Decides a new command in the request that submits it, before its first commit or right after it. */
-import { failpoint } from '#store'
+import { type ApprovalRequest, requestApproval } from '#domains/approvals'
+import { KernelFault } from '#kernel/errors'
+import type { Decision } from '#kernel/refusal'
+import { failpoint, type Once, refuseInProgress, sqlStateOf } from '#store'
 import { inProcessTurnName } from '#turns'
 import { type Folded, fold } from './advance.ts'
 import { callInline, type Work } from './call-effect.ts'
 import { EffectFailure } from './catalog/effect-definition.ts'
-import { composeWrite, planEffect, type Seen, stay, workerActor, type Write } from './change.ts'
+import { composeWrite, planEffect, type Seen, stay, systemActor, workerActor, type Write } from './change.ts'
 import { type CommandWithEffects, findCommand, processOf, type StoredCommand } from './command-table.ts'
-import type { CommandDeps } from './deps.ts'
-import { commitWith, foldFresh } from './drive.ts'
+import { approvalDeps, type CommandDeps } from './deps.ts'
+import { checkAsked, commitWith, foldFresh } from './drive.ts'
+import { KEY_WAIT, type NewCommand } from './insert-command.ts'
 import { findHandler } from './tasks.ts'
 
 /**
  * Decides a new command before its first commit, up to what one commit can hold: until its first effect begins in the
- * turn with this token, or until its end if its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
+ * turn with this token, until it asks for approvals, or until its end if its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
  */
 export async function decideNew(
   deps: CommandDeps,
@@ -23,7 +27,35 @@ export async function decideNew(
   const { catalog, random } = deps
   const turn = { token, name: inProcessTurnName(processOf(command.command_id)) }
   const folded = await foldFresh(deps, command, { catalog, random, turn, hasParents: false })
-  return folded.next.t === 'call' || isMalformed(folded) ? folded : undefined
+  return folded.next.t === 'call' || isMalformed(folded) || isGate(folded) ? folded : undefined
+}
+
+/** Inserts a new command with the approvals that it asks for, in one transaction. It is new, so there is no earlier approval to replace. */
+export async function insertAsking(
+  deps: CommandDeps,
+  whole: NewCommand,
+  requests: readonly ApprovalRequest[],
+): Promise<Decision<Once<StoredCommand>>> {
+  const { context, idempotency_key } = whole.command
+  const by = { ...systemActor, traceId: context.trace_id }
+  return deps.db.transaction(async (tx) => {
+    const opened = await deps.inserts.insertIn(tx, whole).catch((error: unknown) => {
+      const refusal = idempotency_key === null ? undefined : refuseInProgress(error)
+      if (refusal) return refusal
+      throw error
+    })
+    if (!opened.ok || !opened.value.inserted) return opened
+    for (const request of requests)
+      checkAsked(await requestApproval(tx, approvalDeps(deps), by, request).catch(failToAsk))
+    await failpoint('commands.approval_written')
+    return opened
+  }, `begin; set local ${KEY_WAIT}`)
+}
+
+/** A function of an approval type can throw. An error of the database stays, since it decides about a retry. */
+function failToAsk(error: unknown): never {
+  if (sqlStateOf(error) !== undefined) throw error
+  throw new KernelFault('commands.approval.refused', error instanceof Error ? error.message : String(error))
 }
 
 /**
@@ -77,6 +109,11 @@ async function foldInline(
   const isDone = folded.next.t === 'end' && now.command.status === 'succeeded' && isInline(now)
   if (isDone) await failpoint('commands.inline_called')
   return isDone || isMalformed(folded) ? { folded, works } : undefined
+}
+
+/** It asks for approvals before anything is called. */
+function isGate({ next }: Folded): boolean {
+  return next.t === 'ask' && next.what === 'gates'
 }
 
 function isMalformed({ draft, next }: Folded): boolean {

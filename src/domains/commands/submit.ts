@@ -1,6 +1,7 @@
 /** Submits a command: one statement writes the command and its audit event, and the answer waits for the commit. */
 import { hash } from 'node:crypto'
 import { type Actor, eventBy } from '#kernel/actor'
+import { KernelFault } from '#kernel/errors'
 import { canonicalJson } from '#kernel/canonical-json'
 import { decideIdempotencyKey, decideKeyOwner, type KeyContract } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
@@ -22,7 +23,7 @@ import type { Folded } from './advance.ts'
 import { composeWrite, fail, type WriteEvent } from './change.ts'
 import type { CommandDeps } from './deps.ts'
 import { passAfter, passBefore } from './drive.ts'
-import { decideNew, runInline } from './inline.ts'
+import { decideNew, insertAsking, runInline } from './inline.ts'
 import { KEY_WAIT, type NewCommand } from './insert-command.ts'
 
 export type SubmitCommand = {
@@ -85,7 +86,7 @@ export async function submitCommand(
   if (decided) await passAfter(decided.draft.write)
   // The command is committed: an error from here on must not look like a refusal. The driver meets the same error and records it.
   const short = decided ? undefined : mayInline ? runInline(deps, stored) : failMalformed(deps, task, stored)
-  const done = decided?.next.t === 'end' ? stored : await short?.catch(() => undefined)
+  const done = decided && decided.next.t !== 'call' ? stored : await short?.catch(() => undefined)
   if (done) {
     turn?.release()
     return accept({ command: done, isNew: true })
@@ -105,8 +106,8 @@ type Opened = Once<StoredCommand> & {
 async function open(deps: CommandDeps, bare: NewCommand): Promise<Decision<Opened>> {
   const { command } = bare
   const decided = await decideNew(deps, command, command.turn_token).catch(() => undefined)
-  // The write that ends a command wakes its follower in the same transaction.
-  if (!decided || (decided.next.t === 'end' && command.context.follower)) return deps.inserts.insert(bare)
+  // The write that ends a command or makes it wait for people wakes its follower in the same transaction.
+  if (!decided || (decided.next.t !== 'call' && command.context.follower)) return deps.inserts.insert(bare)
   const { now, write } = decided.draft
   const ended = { turn_token: null, turn_until: null }
   const whole: NewCommand = {
@@ -116,11 +117,13 @@ async function open(deps: CommandDeps, bare: NewCommand): Promise<Decision<Opene
     events: [...bare.events, ...write.events],
   }
   await passBefore(write)
-  const opened = await deps.inserts.insert(whole).catch((error: unknown) => {
-    if (constraintOf(error) === 'idx_domain_effects_idem') return undefined
+  const { next } = decided
+  const inserting = next.t === 'ask' ? insertAsking(deps, whole, next.requests) : deps.inserts.insert(whole)
+  const opened = await inserting.catch((error: unknown) => {
+    if (constraintOf(error) === 'idx_domain_effects_idem' || error instanceof KernelFault) return undefined
     throw error
   })
-  // Another command has the key of an effect. The driver finds that out too, and records it.
+  // Another command has the key of an effect, or nobody can be asked. The driver finds that out too, and records it.
   if (!opened) return deps.inserts.insert(bare)
   return opened.ok ? accept({ ...opened.value, decided }) : opened
 }
