@@ -109,7 +109,7 @@ function versionRefusal(response: Response): Refusal | undefined {
   const line = (text: string) => text.split('.').slice(0, 2).join('.')
   if (server === null || line(server) === line(version)) return undefined
   return refuse('app.server.version', `The server has version ${server}, this command line has version ${version}.`, {
-    hint: 'Use the command line of the server’s version.',
+    hint: 'Install the command line with the same version as the server.',
     facts: { server, client: version },
   })
 }
@@ -125,7 +125,7 @@ async function problemOf(response: Response): Promise<Refusal | undefined> {
   })
 }
 
-/** Sends one request; a refusal of the server gets the hint of the command line. */
+/** Sends one request, and replaces the hint of a server refusal with one for the command line. */
 export async function askServer<Answer>(
   { terminal }: Pick<Cli, 'terminal'>,
   method: Method,

@@ -81,7 +81,7 @@ async function run(cli: Cli, flags: DirectFlags, body: WorkBody, isQuiet: boolea
 
 type DirectRequest = { readonly body: WorkBody; readonly leftMs: number; readonly isQuiet: boolean }
 
-/** Prints the output of the job, except after `--json`. */
+/** Prints the output of the job, except with `--json`. */
 async function showOutput(
   cli: Cli,
   jobs: Jobs,

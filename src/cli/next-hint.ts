@@ -96,7 +96,8 @@ const own: Partial<Record<RefusalCode, string>> = {
   'api.field.missing': USAGE,
   'api.field.value': USAGE,
   unknown_field: USAGE,
-  'api.route.not_found': 'Use the command line of the server’s version; `concord doctor` shows that version.',
+  'api.route.not_found':
+    'Install the command line with the same version as the server; `concord doctor` shows that version.',
   unauthenticated: 'Set CONCORD_KEY to a key of this server.',
   workspace_unknown: 'Set CONCORD_WORKSPACE to the id or short name of one of your workspaces, or leave it out.',
   'identity.role.insufficient':

@@ -74,8 +74,8 @@ const INCIDENT = `select e.event_id, j.workspace_id, j.command_id, j.trace_id, e
  where strpos(j.events::text, '"compensation_drift"') > 0 and e.event_type = 'compensation_drift'`
 
 /**
- * $1 the oldest time or null, $2 limit. Null reads from one day before this database got alerts (migration 17), so an upgrade raises no alert
- * for old history.
+ * $1 the oldest time or null, $2 limit. Null reads from one day before this database got alerts (migration 17), so an
+ * upgrade does not raise alerts for old history.
  */
 const listUnraised = statement<Incident>(
   'commands_list_unraised_incidents',

@@ -31,7 +31,7 @@ export type LastCall = CallOutcome & { readonly isUndo: boolean; readonly works:
 
 type CommandTurn = Turn<HeldCommand>
 
-/** Makes the call or look-up that the fold has decided, if it was begun. Undefined: nothing was called, or the turn was lost in the call. */
+/** Makes the call or look-up that the fold has decided, if it was begun. Undefined: nothing was called, or the turn was lost during the call. */
 export async function callNext(
   deps: CommandDeps,
   turn: CommandTurn,

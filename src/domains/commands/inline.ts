@@ -56,7 +56,7 @@ export async function runInline(deps: CommandDeps, stored: StoredCommand): Promi
 
 type InlineRun = { readonly folded: Folded; readonly works: readonly Work[] }
 
-/** Folds and calls until the end of the command. With `isReadOnly` only effects are called that change nothing and need no record. */
+/** Folds and calls until the end of the command. With `isReadOnly`, calls only effects that change nothing and need no record. */
 async function foldInline(
   deps: CommandDeps,
   command: StoredCommand,

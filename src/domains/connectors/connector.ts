@@ -32,7 +32,7 @@ export type CallContext = {
   readonly confirmDefinition: (said: JsonObject | null) => Promise<void>
 }
 
-/** What `look` gets: it calls no operation. */
+/** The context of `look`, which does not call operations. */
 export type LookContext = Pick<CallContext, 'signal' | 'timeout_ms' | 'output_max_bytes' | 'secret' | 'conceal'>
 type SeenDefinition = { readonly operation: string; readonly definition: JsonObject }
 

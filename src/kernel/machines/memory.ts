@@ -6,7 +6,7 @@ const changed = ['status_changed'] as const
 /** The states of a memory candidate: nothing becomes memory before policy, and approval where policy requires it. */
 export const memoryCandidateMachine = defineMachine({
   name: 'memory-candidate',
-  title: 'Something proposed for memory, until it is written or refused.',
+  title: 'A proposed memory, until it is written or refused.',
   states: {
     proposed: 'pending',
     awaiting_approval: 'paused',

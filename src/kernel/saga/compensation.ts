@@ -165,7 +165,7 @@ export type UndoFailure = {
   /** The compensation steps that have succeeded so far, and those that follow the failed one. */
   readonly completed: readonly UndoStep[]
   readonly remaining: readonly UndoStep[]
-  /** The failed step's declared effects against the effects it had before it failed. */
+  /** Compares the failed step's declared effects with the effects it had before it failed. */
   readonly drift: Drift
 }
 

@@ -15,9 +15,9 @@ export type HomePaths = {
   /** Port and machine of the last start. */
   readonly lastStartFile: string
   readonly logFile: string
-  /** Held exclusively while a server is started, attached to or stopped. */
+  /** An exclusive lock that a process holds while it starts, attaches to or stops a server. */
   readonly startFile: string
-  /** Held shared by every process that uses the server. */
+  /** A shared lock that every process holds while it uses the server. */
   readonly usersFile: string
 }
 

@@ -150,7 +150,7 @@ async function launchServer(parts: Parts, options: ServerOptions): Promise<Decis
     if (!port.ok) return port
     const started = await startOnce(parts, port.value, options.unsafeForTests ?? false)
     if (Array.isArray(started)) {
-      // Another process took the port between the check and the bind. Another port is as good unless this one was asked for.
+      // Another process took the port between the check and the bind. Uses another port unless this one was requested.
       const again = isStillEnding(started) || (isPortLost(started) && options.port === undefined)
       if (!again || attempt >= ATTEMPTS) return explainStart(started, parts, port.value)
       await wait(attempt * 25)
