@@ -108,10 +108,14 @@ function versionRefusal(response: Response): Refusal | undefined {
   const server = response.headers.get('x-concord-version')
   const line = (text: string) => text.split('.').slice(0, 2).join('.')
   if (server === null || line(server) === line(version)) return undefined
-  return refuse('app.server.version', `The server has version ${server}, this command line has version ${version}.`, {
-    hint: 'Install the command line with the same version as the server.',
-    facts: { server, client: version },
-  })
+  return refuse(
+    'app.server.version',
+    `The server has version ${server}, but this command line has version ${version}.`,
+    {
+      hint: 'Install the command line with the same version as the server.',
+      facts: { server, client: version },
+    },
+  )
 }
 
 async function problemOf(response: Response): Promise<Refusal | undefined> {
@@ -125,7 +129,7 @@ async function problemOf(response: Response): Promise<Refusal | undefined> {
   })
 }
 
-/** Sends one request; a refusal of the server gets the hint of the command line. */
+/** Sends one request, and replaces the hint of a server refusal with one for the command line. */
 export async function askServer<Answer>(
   { terminal }: Pick<Cli, 'terminal'>,
   method: Method,

@@ -46,7 +46,15 @@ import { gatherFacts } from './facts.ts'
 import { askPolicy, decidePolicyOutcome } from './intake.ts'
 import { resumeCommandWith } from './change-command.ts'
 import { passAfter, passBefore } from './drive.ts'
-import { contentOf, draftEffects, refuseTaskGone, taskOf, validatePayload, wakeOptionsOf } from './tasks.ts'
+import {
+  contentOf,
+  draftEffects,
+  findHandler,
+  refuseTaskGone,
+  taskOf,
+  validatePayload,
+  wakeOptionsOf,
+} from './tasks.ts'
 import { wakeDependents, type WriteResult } from './write-command.ts'
 
 export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
@@ -106,7 +114,7 @@ async function answerAtOnce(
   }
 }
 
-/** Undefined: the driver meets the same error and records it. */
+/** Undefined: a turn decides it. If the fold throws, the turn meets the same error and records it. */
 function foldAnswered(
   { catalog, random, now, newId }: CommandDeps,
   found: HeldCommand,
@@ -118,7 +126,12 @@ function foldAnswered(
   // The statement that writes the fold casts the last vote, and every other approval of the command has agreed to its hash.
   const seen = { catalog, random, turn, hasParents: found.hasParents, approved: accept(undefined) }
   try {
-    return fold(applyChanges(openDraft(found, 'any', at), changes, at), seen, at, newId)
+    const folded = fold(applyChanges(openDraft(found, 'any', at), changes, at), seen, at, newId)
+    const { next, draft } = folded
+    const effect =
+      next.t === 'call' && draft.now.effects.find(({ domain_effect_id }) => domain_effect_id === next.effectId)
+    // If the answer to the write is lost, nothing can tell whether an opaque effect was called.
+    return effect && findHandler(catalog, draft.now, effect)?.class !== 'opaque' ? folded : undefined
   } catch {
     return undefined
   }
