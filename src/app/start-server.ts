@@ -68,6 +68,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       closing: closing.signal,
       ...(jobs.value && { scheduler: jobs.value.api }),
       authenticate: authenticator.authenticate,
+      callers: authenticator.callers,
     })
     const announcing = {
       async fetch(request: Request, env: object) {
