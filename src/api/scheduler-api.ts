@@ -17,7 +17,7 @@ type Caller = Pick<Call<Pick<ApiDeps, 'scheduler'>>, 'deps' | 'principal'>
 
 export const { list, get, post, patch, delete: remove } = resource<SchedulerRouteDeps>('scheduler', 'org')
 
-/** Refuses alike when the scheduler is off and when it belongs to another organisation. */
+/** Returns the same refusal when the scheduler is off and when it belongs to another organisation. */
 export function requireScheduler({ deps: { scheduler: api }, principal }: Caller): Decision<SchedulerApi> {
   if (api?.orgId !== principal.orgId) {
     return refuse('scheduler.not_enabled', 'No scheduler runs in this server.', {

@@ -1,4 +1,4 @@
-/** Reads the environment once and strictly: a wrong value or an unknown CONCORD_ variable stops the start. */
+/** Reads the environment once and strictly: refuses to start on a wrong value or an unknown CONCORD_ variable. */
 import { resolve } from 'node:path'
 import { nearest } from '#kernel/nearest'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'

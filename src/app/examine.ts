@@ -1,4 +1,4 @@
-/** Checks everything a start depends on. Each finding is well, a note or broken, and says what to do. */
+/** Checks everything a start depends on. Each finding is ok, a note or broken, and says what to do. */
 import { constants, existsSync } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -39,7 +39,7 @@ const refused = (check: string, refusal: Refusal) => broken(check, refusal.reaso
 const NODE_MIN = [24, 12] as const
 /** Limit for reading every record; a larger installation should check a replica. */
 const DEEP_MS = 600_000
-/** Enough for a fresh database, its log and room to work. */
+/** Enough for a fresh database, its log and temporary files. */
 const FREE_BYTES_MIN = 512 * 1024 * 1024
 
 /** `deep` also checks every invariant of the records, which reads all of them. */

@@ -136,7 +136,7 @@ export function keepHistory(
     try {
       const history = { db, ...deps, folder: historyFolderOf(config) }
       const moved = await moveOlder(history, deps, { days, signal: stop.signal })
-      if (!moved.ok) log.warn({ code: moved.code }, `the history was not archived: ${moved.reason}`)
+      if (!moved.ok) log.warn({ code: moved.code }, `the history could not be archived: ${moved.reason}`)
       else if (moved.value.events > 0) log.info({ events: moved.value.events }, 'old history was archived')
     } finally {
       await db.close()

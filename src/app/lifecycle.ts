@@ -1,4 +1,4 @@
-/** Closes what was opened in reverse order, also when a later part fails to open; and repeats work until it is stopped. */
+/** Closes what was opened in reverse order, even when a later part fails to open, and repeats work until it is stopped. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Decision } from '#kernel/refusal'
 import type { Log } from './log.ts'

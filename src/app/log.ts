@@ -38,7 +38,7 @@ export function openLog(level: string | undefined, destination?: DestinationStre
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: errorFacts },
       hooks: {
-        // Removes keys and passwords by their shape, also inside messages and error texts.
+        // Removes keys and passwords by their shape, including those inside messages and error texts.
         streamWrite: (line) => redactText(redactNamed(line)),
       },
     },

@@ -12,7 +12,7 @@ export function openMaintenance(approvals: () => ApprovalDeps, connectors: Conne
     ...defineMaintenance({
       command_type: 'expire_approvals',
       task_name: 'Expire Pending Approvals',
-      description: 'Ends approvals whose time is over, and brings back those whose reminder is due.',
+      description: 'Expires approvals whose deadline has passed, and sends the reminders that are due.',
       run: ({ traceId, signal }) => sweepApprovals(approvals(), traceId, signal),
     }),
     ...(connectors.definitions.length === 0 ? [] : syncOf(connectors)),

@@ -83,7 +83,7 @@ export type WorkOptions = {
   readonly artifacts: ArtifactDeps
   /** False if this process only takes requests and leaves all turns to workers. */
   readonly works?: boolean
-  /** The engine that carries turns to workers; dbos by default. */
+  /** The engine that delivers turns to workers; dbos by default. */
   readonly engine?: EngineName
   /** Resolves the `env://` references of connectors. */
   readonly environment?: Environment

@@ -11,7 +11,7 @@ export const appRefusals = {
   'app.port.taken': ['configuration', 'Stop that program, or set CONCORD_PORT to another port.'],
   'app.project.invalid': ['configuration', START_OVER],
   'app.server.unreachable': ['unavailable', 'Start one with `concord up`, or set CONCORD_URL.'],
-  'app.server.version': ['unavailable', 'Use the command line of the server’s version.'],
+  'app.server.version': ['unavailable', 'Install the command line with the same version as the server.'],
 } as const satisfies RefusalTable
 
 declare module '#kernel/refusal' {

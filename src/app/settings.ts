@@ -103,7 +103,7 @@ export const settings = {
   port: integer('CONCORD_PORT', 'port the server listens on', [1, 65_535], 7420),
   databaseUrl: optional('DATABASE_URL', 'a Postgres to use instead of the embedded one', 'postgres://user@host/db'),
   poolMax: integer('CONCORD_POOL_MAX', 'database connections of one process', [2, 200], 10),
-  engine: choice('CONCORD_ENGINE', 'the engine that carries turns to workers', ['dbos'], 'dbos'),
+  engine: choice('CONCORD_ENGINE', 'the engine that delivers turns to workers', ['dbos'], 'dbos'),
   works: choice(
     'CONCORD_WORK',
     'whether `concord up` does work itself (0: only `concord worker` does)',
@@ -179,7 +179,7 @@ export const settings = {
   ),
   queues: optional(
     'CONCORD_QUEUES',
-    'limits of queues as JSON, over those of the project',
+    'queue limits as JSON; they override those of the project',
     '{"connector_calls":{"concurrency":20}}',
   ),
   schedulesMax: integer(

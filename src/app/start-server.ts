@@ -48,7 +48,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       db,
       now: deps.now,
       provider: providerOf(config),
-      onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
+      onError: (error) => log.warn({ err: error }, 'could not record the use of a key'),
     })
     closers.add(() => authenticator.close())
     const onError = (error: unknown) => log.warn({ err: error }, 'the event feed was interrupted')

@@ -97,7 +97,7 @@ export function abortWork(config: Config, id: string, { actor, reason }: ByOpera
 
 type Found = { readonly work: StuckWork; readonly process: Process; readonly isParked: boolean }
 
-/** Lists processes that the runtime gave up, and commands whose task is not in the catalog. */
+/** Lists processes that the runtime no longer retries, and commands whose task is not in the catalog. */
 async function listAll(runtime: Runtime, db: Db): Promise<readonly Found[]> {
   const stuck = await runtime.stuck({ limit: LIMIT })
   const parked = await listParked(db, LIMIT)

@@ -1,6 +1,6 @@
 /**
- * Traces and metrics. The process serves its metrics as Prometheus text at /metrics. It sends traces and metrics only when the
- * standard OpenTelemetry variables ask for it: OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER = otlp.
+ * Traces and metrics. The process serves its metrics as Prometheus text at /metrics. It sends traces and metrics only
+ * when the standard OpenTelemetry variables enable it: OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER = otlp.
  */
 import { context, type Meter, metrics, propagation, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'

@@ -30,7 +30,8 @@ export function approvalVerbs(cli: Cli): Verbs {
         const unread = await countUnread(cli)
         const count = `${unread}${unread === UNREAD_MAX ? ' or more' : ''}`
         if (unread > 0) terminal.err(`unread messages: ${count}; \`concord notifications list --unread\` shows them\n`)
-        if (page.items.length === 0) return ['', all === true ? 'Nothing waits.\n' : 'Nothing waits for you.\n']
+        if (page.items.length === 0)
+          return ['', all === true ? 'Nothing is waiting.\n' : 'Nothing is waiting for you.\n']
         const now = Date.now()
         return [page.items.map((item) => formatApproval(terminal, item, now)).join('\n'), moreOf(page)]
       },
@@ -115,7 +116,9 @@ function soFar({ approved_by, approved_by_names, approvals_required }: ApprovalV
 function deadlineOf(expiresAt: string | null, nowMs: number): string {
   if (expiresAt === null) return 'decided; it does not expire'
   const leftMs = Date.parse(expiresAt) - nowMs
-  return leftMs > 0 ? `${expiresAt}, in ${describeDuration(leftMs)}; then it is refused` : `${expiresAt}, which is over`
+  return leftMs > 0
+    ? `${expiresAt}, in ${describeDuration(leftMs)}; without a decision it is then refused`
+    : `${expiresAt}, which has passed`
 }
 
 const whatNow: Readonly<Record<string, string>> = {

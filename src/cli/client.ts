@@ -1,4 +1,4 @@
-/** Calls a running server over HTTP. Every failure is a refusal with the next step. */
+/** Calls a running server over HTTP. Returns every failure as a refusal with the next step. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, readConfig, serverAddress } from '#app/config'
@@ -109,7 +109,7 @@ function versionRefusal(response: Response): Refusal | undefined {
   const line = (text: string) => text.split('.').slice(0, 2).join('.')
   if (server === null || line(server) === line(version)) return undefined
   return refuse('app.server.version', `The server has version ${server}, this command line has version ${version}.`, {
-    hint: 'Use the command line of the server’s version.',
+    hint: 'Install the command line with the same version as the server.',
     facts: { server, client: version },
   })
 }

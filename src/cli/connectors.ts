@@ -47,7 +47,7 @@ export const connectors = noun('list connectors, show one, list its calls', (cli
       'definitions',
       'show the published definitions of a provider, and which are approved',
     ),
-    'check <id>': definitions('check', 'read the current definitions from a provider; calls no operation'),
+    'check <id>': definitions('check', 'read the current definitions from a provider, without calling an operation'),
     'approve <id> <operation> <hash>': verb({
       description: 'approve the definition of an operation as it was shown',
       examples: ['concord connectors approve tickets open_ticket sha256:9f86d081…'],

@@ -17,7 +17,7 @@ export const history = noun('archive old events and read the archive', (cli) => 
     archive: verb({
       description: 'move the events of commands that ended long ago into files; commands, effects and approvals stay',
       options: [
-        ['--before <days>', 'of commands that ended more days ago than this (default: CONCORD_HISTORY_DAYS)'],
+        ['--before <days>', 'only commands that ended more than this many days ago (default: CONCORD_HISTORY_DAYS)'],
         ['--dry-run', 'count only'],
       ],
       examples: ['concord history archive --before 365 --dry-run'],
@@ -99,14 +99,16 @@ function sayArchived(terminal: Terminal, moved: ReturnType<typeof archivedJson>)
   if (isDryRun)
     terminal.out(
       events === 0
-        ? 'Nothing would move: nothing is that old\n'
+        ? 'Nothing to archive: no event is that old\n'
         : `${counted(events, 'event')} would move, ${sizeOf(bytes)} before compression\n`,
     )
   else terminal.out(`${counted(events, 'event')} moved into ${counted(files.length, 'file')}\n`)
-  if (held > 0) terminal.out(`${counted(held, 'event')} stay: their commands are on hold\n`)
-  if (finished > 0) terminal.out(`${counted(finished, 'file')} of an interrupted run finished\n`)
+  if (held > 0) terminal.out(`${counted(held, 'event')} not archived: their commands are on hold\n`)
+  if (finished > 0) terminal.out(`${counted(finished, 'file')} of an interrupted run completed\n`)
   if (passedOver > 0)
-    terminal.out(`${counted(passedOver, 'event')} stay: their commands changed meanwhile; run it again\n`)
+    terminal.out(
+      `${counted(passedOver, 'event')} not archived: their commands changed meanwhile; run the command again\n`,
+    )
 }
 
 function sayHistory(terminal: Terminal, { archived, events }: HistoryView): void {
@@ -122,7 +124,7 @@ function sayVerified(terminal: Terminal, findings: readonly ArchiveFinding[]): v
   const whole = findings.filter(({ state }) => state === 'whole')
   const events = whole.reduce((sum, finding) => sum + (finding.events ?? 0), 0)
   if (findings.length === 0) return terminal.out('Nothing is archived yet\n')
-  terminal.out(`${counted(whole.length, 'file')} with ${counted(events, 'event')} as they were written\n`)
+  terminal.out(`${counted(whole.length, 'file')} with ${counted(events, 'event')} verified\n`)
   const rest = findings.filter(({ state }) => state !== 'whole')
   if (rest.length === 0) return
   // The file has its own column.

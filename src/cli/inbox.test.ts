@@ -40,8 +40,8 @@ describe('inbox', () => {
   })
 
   test('shows the remaining time, an expired deadline, and a missing deadline', () => {
-    assert.match(shown({}), /in 1 h 5 min; then it is refused/)
-    assert.match(shown({}, '2999-05-01T10:00:00.000Z'), /which is over/)
+    assert.match(shown({}), /in 1 h 5 min; without a decision it is then refused/)
+    assert.match(shown({}, '2999-05-01T10:00:00.000Z'), /which has passed/)
     assert.match(shown({ expires_at: null }), /does not expire/)
   })
 
@@ -77,7 +77,7 @@ describe('inbox', () => {
   test('standard error stays empty; --json prints the page unchanged', async () => {
     const empty = { items: [], next_cursor: null }
     const { code, out, err } = await runAgainst({ [MINE]: empty }, ['inbox'])
-    assert.deepEqual([code, out, err], [0, '', 'Nothing waits for you.\n'])
+    assert.deepEqual([code, out, err], [0, '', 'Nothing is waiting for you.\n'])
     const page = { items: [anApprovalView()], next_cursor: null }
     assert.deepEqual(JSON.parse((await runAgainst({ [MINE]: page }, ['inbox', '--json'])).out), page)
   })

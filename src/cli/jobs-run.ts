@@ -72,7 +72,7 @@ async function run(cli: Cli, flags: DirectFlags, body: WorkBody, isQuiet: boolea
     if (opened.ok) return runHere(cli, jobs, opened.value, { body, leftMs, isQuiet })
     if (opened.code !== 'scheduler.file.locked') return opened
     const asked = await askOwner(cli, jobs, file.value, { body, leftMs, isQuiet })
-    // The owner stopped, or only ran its own direct job: the file may be free now.
+    // The owner has stopped, or only ran its own direct job; the file may be free now.
     const isFree = !asked.ok && asked.code === 'scheduler.not_running' && asked.facts?.['started'] === false
     const isBusy = !asked.ok && asked.code === 'scheduler.reservation.busy'
     if (!(isFree || isBusy) || performance.now() >= untilMs || cli.terminal.stop.aborted) return asked
@@ -81,7 +81,7 @@ async function run(cli: Cli, flags: DirectFlags, body: WorkBody, isQuiet: boolea
 
 type DirectRequest = { readonly body: WorkBody; readonly leftMs: number; readonly isQuiet: boolean }
 
-/** Prints the output of the job, except after `--json`. */
+/** Prints the output of the job, except with `--json`. */
 async function showOutput(
   cli: Cli,
   jobs: Jobs,

@@ -81,7 +81,7 @@ function documentOf({ running, queue, ended }: Picture, { toJobReportView, toJob
   return `${JSON.stringify(document)}\n`
 }
 
-/** Elapsed time is shown on a terminal only; in a file it would change every table. */
+/** Shows elapsed time on a terminal only; in a file it would make every table differ. */
 function draw({ terminal }: Cli, scheduler: Scheduler, jobs: Jobs, { running, queue, ended }: Picture): string {
   const color = colorsOf(terminal)
   const nowMs = scheduler.deps.now().getTime()

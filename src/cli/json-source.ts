@@ -119,7 +119,7 @@ const whyNot: Readonly<Record<string, string>> = {
 /** A file without read permission exits 77. A file that does not exist or is a folder exits 65. */
 export function refuseUnreadable(name: string, errno: string): Refusal {
   if (errno === 'EACCES' || errno === 'EPERM') {
-    return refuse('cli.file.unreadable', `You may not read ${shown(name)}.`, {
+    return refuse('cli.file.unreadable', `You do not have permission to read ${shown(name)}.`, {
       path: name,
       hint: 'Change its permissions, or pipe it in: sudo cat <file> | concord … -',
     })

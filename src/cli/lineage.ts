@@ -10,7 +10,7 @@ function stateOf({ status, version }: LineageNode): string {
   return status === null ? '' : ` (${showLine(status)}, version ${version ?? 1})`
 }
 
-/** The artifact, what it was made from above it, what was made from it below; each thing once. */
+/** Lists the sources above the artifact and the products below it; each item once. */
 export function drawText({ root, nodes, edges, is_complete }: LineageView): string {
   const byId = new Map(nodes.map((node) => [node.id, node]))
   const lines: string[] = []

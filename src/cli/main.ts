@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The `concord` program: binds the command tree to this process, its streams, its signals and its exit code. */
+import { isatty } from 'node:tty'
 import process from 'node:process'
 import type { Terminal } from './terminal.ts'
 
@@ -34,7 +35,7 @@ const terminal: Terminal = {
   err: (text) => void process.stderr.write(text),
   environment: process.env,
   folder: process.cwd(),
-  isTty: process.stdout.isTTY,
+  isTty: isatty(1),
   stdin: () => process.stdin,
   stop: stop.signal,
 }

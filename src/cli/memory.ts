@@ -1,4 +1,4 @@
-/** `concord memory`: searches memories, proposes new ones and decides about candidates. */
+/** `concord memory`: searches memories, proposes new ones and decides candidates. */
 import type { candidateDetailView, candidateView, memoryView } from '#domains/memory'
 import { refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
@@ -66,7 +66,7 @@ export const memory = noun('search memories, propose new ones, forget', (cli) =>
       options: [
         ['--scope <scope>', 'where it applies', 'user'],
         ['--type <type>', 'the type of memory', 'preference'],
-        ['--key <key>', 'the fact it states, like travel.seat; one memory per key is in force'],
+        ['--key <key>', 'the fact it states, like travel.seat; only one memory per key is active'],
         ['--confidence <number>', 'the confidence, 0 to 1'],
         ['--expires <time>', 'when it expires, like 2027-01-31T00:00:00Z'],
         ['--supersedes <id>', 'the memory that it replaces'],

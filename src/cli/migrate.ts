@@ -27,7 +27,7 @@ export const migrateNoun = noun('migrate the database schema up or down', (cli) 
     }),
     down: action({
       description: 'revert migrations, newest first; the data in their tables is lost',
-      required: [['--to <number>', 'the migration that stays the newest; 0 reverts all']],
+      required: [['--to <number>', 'the last migration to keep; 0 reverts all']],
       options: [yesOption],
       examples: ['concord migrate down --to 6 --yes'],
       async run({ to, ...flags }: { to: string; yes?: boolean }) {

@@ -61,12 +61,12 @@ const verbs: readonly (readonly [route: string, verb: string])[] = [
 ]
 
 const MOVES = '`concord commands show <id>` shows what can happen now and who can do it.'
-const INBOX = '`concord inbox` lists what waits for you.'
+const INBOX = '`concord inbox` lists what is waiting for you.'
 const USAGE = 'Add --help to see the arguments and options.'
 
-/** Hints that name a flag, a setting or a verb, which the server does not know. */
+/** Hints that name a flag, a setting or a verb; the server's hints cannot name them. */
 const own: Partial<Record<RefusalCode, string>> = {
-  'idempotency.key.required': 'Add --key <text>; the same text again is the same request.',
+  'idempotency.key.required': 'Add --key <text>; requests with the same key count as one.',
   'idempotency.field.missing': '`concord task-types` lists the tasks and their payloads.',
   key_in_progress: 'The first request with this --key is still being written. Try again in a second.',
   key_reused: 'Use another --key, or send what the first request sent.',
@@ -96,7 +96,8 @@ const own: Partial<Record<RefusalCode, string>> = {
   'api.field.missing': USAGE,
   'api.field.value': USAGE,
   unknown_field: USAGE,
-  'api.route.not_found': 'Use the command line of the server’s version; `concord doctor` shows that version.',
+  'api.route.not_found':
+    'Install the command line with the same version as the server; `concord doctor` shows that version.',
   unauthenticated: 'Set CONCORD_KEY to a key of this server.',
   workspace_unknown: 'Set CONCORD_WORKSPACE to the id or short name of one of your workspaces, or leave it out.',
   'identity.role.insufficient':

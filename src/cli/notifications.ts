@@ -25,14 +25,14 @@ export const notifications = noun('list in-app messages and mark them as read', 
     examples: ['concord notifications read inv_0197f3b2c4d57a8e9b0c1d2e3f405171', 'concord notifications read --all'],
     async run(ids: string[], { all }: { all?: boolean }) {
       if (ids.length > 0 === (all === true))
-        return refuse('cli.usage', ids.length > 0 ? '--all and ids exclude each other' : 'no message is named', {
+        return refuse('cli.usage', ids.length > 0 ? '--all and ids cannot be combined' : 'no message is named', {
           path: '<ids>',
           hint: 'Name messages, or add --all; `concord notifications list --unread` shows them.',
         })
       if (all !== true) return readSome(cli, ids)
       const marked = await askServer<{ marked: number }>(cli, 'POST', '/notifications/read')
       return showAnswer(cli, marked, ({ marked: count }) =>
-        count === 0 ? 'You had read everything.\n' : `${count} marked as read\n`,
+        count === 0 ? 'There were no unread messages.\n' : `${count} marked as read\n`,
       )
     },
   }),

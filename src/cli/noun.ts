@@ -50,7 +50,7 @@ export function action(help: Help & { run(...args: unknown[]): Promised<VerbResu
 }
 
 /**
- * A verb with one answer, which is printed as it is after `--json` and by `say` otherwise.
+ * A verb with one answer, which is printed unchanged with `--json` and by `say` otherwise.
  * `judge` decides the exit code after the answer was shown.
  */
 export function verb<Args extends unknown[], Answer>(
@@ -108,7 +108,7 @@ export function moreOf({ next_cursor }: Page<unknown>): string {
   return next_cursor ? `There are more: add --cursor ${showLine(next_cursor)}\n` : ''
 }
 
-/** Prints the document after `--json`; calls `say` otherwise. */
+/** Prints the document with `--json`; calls `say` otherwise. */
 export async function showAnswer<Answer>(
   cli: Cli,
   answer: Decision<Answer>,

@@ -26,7 +26,7 @@ export const propose = (cli: Cli): Add =>
       ['--payload <json>', 'the payload, as a JSON object'],
       ['--file <file>', 'the payload, from a file'],
       ['--risk <level>', `${riskLevels.join(', ')}: it can only raise the level of the tool`, parseRisk],
-      ['--key <key>', 'idempotency key: the same key again is the same proposal'],
+      ['--key <key>', 'idempotency key: proposals with the same key count as one'],
     ],
     examples: [
       `concord propose compensate_command --payload '{"command_id":"cmd_…"}' --reason "Half of the booking failed."`,

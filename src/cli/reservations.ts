@@ -1,4 +1,4 @@
-/** `concord reservations`: reserves the slot of the local queue; while it is reserved, the queue starts no job. */
+/** `concord reservations`: reserves the slot of the local queue; while it is reserved, the queue does not start jobs. */
 import process from 'node:process'
 import { type DurationMs, formatDuration } from '#kernel/duration'
 import { fileVerb, type Jobs, withId, type OnFile } from './jobs-file.ts'
@@ -6,12 +6,12 @@ import { mapAnswer, noun, parseTime, parseWhole, table } from './noun.ts'
 
 type ReservationView = ReturnType<Jobs['toReservationView']>
 
-export const reservations = noun('reserve the slot of the local queue, so that it starts no job', (cli) => ({
+export const reservations = noun('reserve the slot of the local queue, so that no queued job starts', (cli) => ({
   reserve: fileVerb({
     description: 'reserve the slot: running jobs continue, no job starts until it is released or expires',
     options: [
       ['--by <who>', 'who reserves it (default: this process)'],
-      ['--for <duration>', 'how long without a renewal (default: 5m)', parseTime],
+      ['--for <duration>', 'how long it lasts without a renewal (default: 5m)', parseTime],
       ['--wait <duration>', 'how long to wait while it is reserved (default: not at all)', parseTime, 0],
     ],
     examples: ['concord reservations reserve --by maintenance --for 30m --wait 1m'],
@@ -26,7 +26,7 @@ export const reservations = noun('reserve the slot of the local queue, so that i
     },
     say: ({ reservation_id: id, expires_at }) => [
       `${id}\n`,
-      `the queue waits until ${expires_at}, or \`concord reservations release ${id}\`\n`,
+      `the queue is paused until ${expires_at}, or until \`concord reservations release ${id}\`\n`,
     ],
   }),
   'renew <reservation>': fileVerb({

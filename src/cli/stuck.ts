@@ -52,7 +52,7 @@ export const stuck = (cli: Cli): Add => {
     }),
     abort: verb({
       description:
-        'stop all work on a command, also work in progress, until it is resumed; nothing is undone (see `concord cancel`)',
+        'stop all work on a command, including work in progress, until it is resumed; nothing is undone (see `concord cancel`)',
       args: [['<id>', 'the command']],
       required: [['--reason <text>', 'the reason, for the record']],
       examples: [`concord stuck abort ${ID} --reason "the provider books twice"`],

@@ -22,7 +22,7 @@ export const submit = (cli: Cli): Add =>
     options: [
       ['--payload <json>', 'the payload, as a JSON object'],
       ['--file <file>', 'the payload, from a file'],
-      ['--key <key>', 'idempotency key: the same key again is the same request'],
+      ['--key <key>', 'idempotency key: requests with the same key count as one'],
       ['--wait', 'wait for the outcome; exits 0 if it succeeded, 65 if not, 75 if it waits for people'],
       ['--timeout <duration>', 'how long to wait, like 30s or 2h (default: 10m)', parseTime],
     ],

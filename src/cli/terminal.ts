@@ -24,7 +24,7 @@ export type VerbResult = Decision<unknown>
 
 export type Cli = {
   readonly terminal: Terminal
-  /** True after `--json`. */
+  /** True with `--json`. */
   isJson(): boolean
   /** Wraps a handler: shows its refusal and keeps the exit code. */
   handle<Args extends unknown[]>(work: (...args: Args) => Promise<VerbResult>): (...args: Args) => Promise<void>

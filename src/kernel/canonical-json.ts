@@ -34,20 +34,26 @@ function write(value: unknown, depth: number): string {
 
 function writeArray(values: readonly unknown[], depth: number): string {
   // By index: map would skip holes.
-  const parts: string[] = []
-  for (let at = 0; at < values.length; at++) parts.push(write(values[at], depth + 1))
-  return `[${parts.join(',')}]`
+  let text = ''
+  for (let at = 0; at < values.length; at++) text += (at === 0 ? '' : ',') + write(values[at], depth + 1)
+  return `[${text}]`
 }
 
 function writeObject(value: object, depth: number): string {
   if (!isPlainObject(value)) throw fault('an object of a class')
-  // `<` on strings compares UTF-16 units, as the RFC requires; keys of one object are never equal.
-  const entries = Object.entries(value) as [string, unknown][]
-  entries.sort(([left], [right]) => (left < right ? -1 : 1))
-  return `{${entries.map(([key, part]) => `${writeString(key)}:${write(part, depth + 1)}`).join(',')}}`
+  const record = value as Readonly<Record<string, unknown>>
+  let text = ''
+  // `toSorted` compares UTF-16 units, as the RFC requires.
+  for (const key of Object.keys(record).toSorted())
+    text += `${text === '' ? '' : ','}${writeString(key)}:${write(record[key], depth + 1)}`
+  return `{${text}}`
 }
 
+/** Printable ASCII without quotes and backslashes: well-formed, and nothing to escape. */
+const PLAIN = /^[ !#-[\]-~]*$/
+
 function writeString(text: string): string {
+  if (PLAIN.test(text)) return `"${text}"`
   if (!text.isWellFormed()) throw fault('half of a surrogate pair')
   return JSON.stringify(text)
 }

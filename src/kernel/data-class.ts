@@ -54,7 +54,7 @@ function findSecretShape(value: JsonValue, steps: readonly (string | number)[]):
   if (typeof value === 'string') return hasSecretShape(value) ? formatPath(steps) : undefined
   if (typeof value !== 'object' || value === null) return undefined
   for (const [name, inner] of Object.entries(value)) {
-    // A field name that is itself a secret is not repeated: the path of its parent must do.
+    // A field name that is itself a secret is not repeated; the path of its parent is shown instead.
     if (hasSecretShape(name)) return formatPath(steps)
     const found = findSecretShape(inner, [...steps, Array.isArray(value) ? Number(name) : name])
     if (found !== undefined) return found

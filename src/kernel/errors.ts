@@ -1,4 +1,4 @@
-/** Errors that indicate a bug in Concord, never an expected outcome (those are refusals). */
+/** Errors that indicate a bug in Concord; expected failures are refusals. */
 export class KernelFault extends Error {
   readonly code: string
   readonly facts: Readonly<Record<string, unknown>>

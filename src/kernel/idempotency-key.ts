@@ -36,7 +36,7 @@ export type KeyContract = { readonly required: boolean; readonly template?: KeyT
 
 /**
  * Returns the key of one submit: the key that was sent, else the key that the contract's template makes from the payload, else
- * none. A contract that requires a key also requires a payload that fills its template, whatever was sent.
+ * none. A contract that requires a key also requires a payload that fills its template, even if a key was sent.
  */
 export function decideIdempotencyKey(
   contract: KeyContract,
@@ -137,7 +137,7 @@ export function cronKey(job: string, dueAt: Date): string {
   return `cron:${escapeUntil(job, ':')}:${dueAt.toISOString()}`
 }
 
-/** `agent:{agent_run_id}:{step_index}`: one command per step of an agent, also when the step is repeated. */
+/** `agent:{agent_run_id}:{step_index}`: one command per step of an agent, even when the step is repeated. */
 export function agentKey(agentRunId: string, stepIndex: number): string {
   return `agent:${escapeUntil(agentRunId, ':')}:${stepIndex}`
 }

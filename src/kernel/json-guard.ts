@@ -1,5 +1,5 @@
 /**
- * The only way from a foreign text to a JSON value: size, then the scan, then JSON.parse. The result can be stored,
+ * The only function that turns foreign text into a JSON value: checks the size, scans the text, then calls JSON.parse. The result can be stored,
  * read back, hashed and audited without loss.
  */
 import { scanJson } from './json-scan.ts'
@@ -22,8 +22,7 @@ export function parseGuardedJson(text: string, limits: JsonLimits = defaultJsonL
   // A text has at least as many bytes as UTF-16 units, so the cheap length check refuses most oversized texts.
   const size = checkSize(text.length > limits.bytesMax ? text.length : utf8Size(text), limits)
   if (!size.ok) return size
-  if (/^[ \t\r\n]*$/.test(text))
-    return refuse('body_missing', 'There is no JSON here.', { hint: 'Send a JSON object.' })
+  if (/^[ \t\r\n]*$/.test(text)) return refuse('body_missing', 'The JSON is empty.', { hint: 'Send a JSON object.' })
   const refusal = scanJson(text, limits)
   // The scan accepts exactly what JSON.parse accepts (a property of its test), so the result is a JSON value.
   return refusal ?? accept(JSON.parse(text) as JsonValue)

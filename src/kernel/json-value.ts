@@ -13,7 +13,7 @@ export type JsonLimits = {
   readonly keysMax: number
 }
 
-/** JSON.stringify overflows its stack somewhere between 1,000 and 5,000 levels; 32 is far below and enough for people. */
+/** JSON.stringify overflows its stack somewhere between 1,000 and 5,000 levels; 32 is far below that and enough for real payloads. */
 export const defaultJsonLimits: JsonLimits = { bytesMax: 1_048_576, depthMax: 32, keysMax: 10_000 }
 
 /** Keys that would change the prototype of an object they are copied onto. */

@@ -1,7 +1,7 @@
 /**
  * A lease lets one holder work on a row until a time. L1: the token on the row decides which holder may write, at every write.
- * L2: an expired lease only opens the row for others; it never hands the row over. L3: renewing never shortens a lease, so
- * a clock that moved back ends no lease early. L4: the holder's own clock may only make it give up earlier.
+ * L2: an expired lease lets others claim the row; it does not assign the row to anyone. L3: renewing never shortens a lease,
+ * so a clock that moves back does not end a lease early. L4: the holder's own clock may only make it give up earlier.
  */
 import { KernelFault } from './errors.ts'
 import { accept, type Decision, refuse } from './refusal.ts'
@@ -73,7 +73,7 @@ export function clockMovedBackMs(lease: Lease, now: Date): number {
 export type LeaseTrust = { readonly fromMs: number; readonly untilMs: number }
 
 /**
- * Counts from before the request was sent, so the time in transit is on the safe side. The margin is for clocks that
+ * Starts before the request is sent, so the time in transit only shortens the span. The margin is for clocks that
  * run at different speeds; a tenth of the lease covers one that is 10 % slow.
  */
 export function trustLease(askedAtMs: number, leaseMs: number, marginMs: number = Math.ceil(leaseMs / 10)): LeaseTrust {
@@ -92,7 +92,7 @@ export function renewEveryMs(leaseMs: number): number {
 
 function untilOf(now: Date, leaseMs: number): Date {
   const until = new Date(now.getTime() + leaseMs)
-  // An invalid time would compare as "not yet over" for ever.
+  // An invalid time would compare as "not yet expired" forever.
   if (leaseMs > 0 && !Number.isNaN(until.getTime())) return until
   throw new KernelFault('lease.length', 'A lease needs a valid time and a length above zero.', { leaseMs })
 }

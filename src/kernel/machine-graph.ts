@@ -76,7 +76,7 @@ export function sqlCheckList(machine: Machine): string {
 
 /**
  * Compares the table with a hand-written list over every ordered pair of states, and returns each pair on which they
- * differ. States that only one side knows also differ.
+ * differ. States that only one side has also differ.
  */
 export function differingPairs(
   machine: Machine,
@@ -98,7 +98,7 @@ export type ReachFacts = {
 /**
  * Decides whether a parent can still reach the status that a dependency requires. The table lets `failed` return to work, but
  * only by a decision: for a parent that is `failed` now and has no pending retry, the moves from `failed` to a state that waits
- * for work do not count. A parent on its way to `failed` is not given up before it is there. Its own status counts as reached.
+ * for work do not count. A parent that will fail counts as reachable until it has failed. Its own status counts as reached.
  */
 export function isStatusReachable(machine: Machine, from: string, required: string, facts: ReachFacts): boolean {
   const isGivenUp = from === 'failed' && !facts.isRetryPending

@@ -11,7 +11,7 @@ export type StateType = (typeof stateTypes)[number]
 /** How concurrent writers of one row are separated: a version column, the old state itself, or a lease token. */
 export type LockKind = 'version' | 'from-state' | 'lease'
 
-/** Columns of a row beside its state, for machines whose StateType depends on more than the name. */
+/** Columns of a row other than its state, for machines whose StateType depends on more than the name. */
 export type RowFacts = Readonly<Record<string, unknown>>
 
 export type Move<S extends string = string, A extends string = string, E extends string = string> = {

@@ -1,6 +1,6 @@
 /** Finds the known name closest to a mistyped one, for every "did you mean". Deterministic, whatever the order of the names. */
 
-/** More than three edits make another word, and the bound keeps a search among 100,000 names at 0.1 to 0.2 s. */
+/** A word that is more than three edits away is a different word, and the bound keeps a search among 100,000 names at 0.1 to 0.2 s. */
 const SLIPS_MAX = 3
 /** Names are compared on their first 64 characters, the length that a refusal may echo. */
 const COMPARED_CHARS = 64
@@ -36,7 +36,7 @@ function fold(name: string): string {
 /** Counts insertions, deletions, replacements and swaps of neighbours between two words; `limit + 1` means "above the limit". */
 export function countSlips(left: string, right: string, limit: number): number {
   if (Math.abs(left.length - right.length) > limit) return limit + 1
-  // Names of one family share most letters: equal ends cost nothing to compare.
+  // Related names share most letters, so equal prefixes and suffixes are skipped.
   let start = 0
   while (start < left.length && left.charCodeAt(start) === right.charCodeAt(start)) start++
   let end = 0
@@ -69,7 +69,7 @@ function countInBand(left: string, right: string, limit: number): number {
       table[at] = Math.min(slips, over)
       least = Math.min(least, slips)
     }
-    // A swap reaches two rows back, so only two hopeless rows in succession end the search.
+    // A swap reads two rows back, so the search stops only when two consecutive rows exceed the limit.
     if (least > limit && lastLeast > limit) return over
     lastLeast = least
   }

@@ -1,5 +1,5 @@
 /**
- * A refusal is a value: an expected "no" with a stable code, the reason, the place, and the next step.
+ * A refusal is a value: an expected failure with a stable code, the reason, the place, and the next step.
  * Errors (see `errors.ts`) are for bugs.
  */
 import type { kernelRefusals } from './refusals.ts'

@@ -6,7 +6,7 @@ export const kernelRefusals = {
   'machine.move.illegal': ['conflict', 'Read the row again. Its state shows which moves are possible.'],
   'machine.actor.not_allowed': ['forbidden', 'Ask someone with that permission.'],
   'row.not_found': ['not_found', 'Check the id and the workspace: rows of another workspace are not found here.'],
-  'row.conflict': ['conflict', 'Read the row again and retry. Another writer was faster.'],
+  'row.conflict': ['conflict', 'Read the row again and retry. Another writer changed it first.'],
   'lease.lost': ['conflict', 'Stop the work. Another worker holds the lease now.'],
   storage_full: ['unavailable', 'Free space on the disk of the database, then try again. Nothing was lost.'],
   body_missing: ['malformed', 'Send a JSON object.'],

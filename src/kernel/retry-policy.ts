@@ -17,7 +17,7 @@ export type RetryPolicy = {
 
 const MAX_ATTEMPTS = 3
 const BACKOFF_SECONDS = [30, 120, 600] as const
-/** A higher number would be a loop, not a retry. */
+/** A higher number would retry endlessly. */
 const ATTEMPTS_LIMIT = 100
 
 export function defineRetryPolicy(

@@ -1,4 +1,4 @@
-/** The only retry decision: after this failed attempt, wait how long, or stop for which reason. */
+/** The only retry decision: after a failed attempt, how long to wait, or why to stop. */
 import type { Random } from './clock.ts'
 import { type FailureClass, isRetryable } from './error-classes.ts'
 import { KernelFault } from './errors.ts'
@@ -142,7 +142,7 @@ function fullDelay(delay: Backoff['delay'], attempt: number): number {
   }
 }
 
-// Retries that are rows of their own: each points to the job it repeats, and the number of hops to the root is the count.
+// Retries that have their own rows: each points to the job it repeats, and the number of hops to the root is the count.
 
 /** The `retry_of` of a job: an id, or null for an original; undefined when the job does not exist. */
 export type FindRetryOf = (jobId: string) => string | null | undefined

@@ -11,7 +11,7 @@ export type MisfirePolicy = (typeof misfirePolicies)[number]
 
 /** The default: one catch-up for the latest missed time. */
 export const DEFAULT_MISFIRE_POLICY: MisfirePolicy = 'last'
-/** A due time is late when its start is longer ago than this; a tick or a restart fits within it. */
+/** A due time is late when its start is longer ago than this; a tick or a restart takes less. */
 export const DEFAULT_GRACE_MS = 60_000
 /** The most that `all` catches up on at once: a day of quarter-hours. */
 export const DEFAULT_CATCH_UPS_MAX = 96
@@ -19,7 +19,7 @@ export const DEFAULT_CATCH_UPS_MAX = 96
 /** The longest delay between a due time and the start of its firing. */
 export const SCHEDULE_JITTER_MAX_MS = 3_600_000
 
-/** The default number of schedules that people may keep in one workspace: a thousand suits a busy team, a million is a mistake. */
+/** The default number of schedules that people may keep in one workspace: a thousand is enough for a busy team. */
 export const SCHEDULES_MAX = 1_000
 
 export type DueSchedule = {

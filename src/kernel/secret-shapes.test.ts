@@ -1,6 +1,7 @@
 /** Secrets are known by their shape, and ordinary words are left alone. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import fc from 'fast-check'
 import { hasSecretShape, redactText, redactValue } from './secret-shapes.ts'
 
 const secrets = [
@@ -28,12 +29,36 @@ const words = [
   '2026-05-01T10:00:00Z',
 ]
 
+/** All that each shape allows, as far as a text can be generated from it. */
+const anySecrets = [
+  /^ck_[a-z0-9]{4,16}_[A-Za-z0-9_-]{20,40}$/,
+  /^[A-Za-z][A-Za-z0-9+.-]{0,9}:\/\/[a-z]{0,5}:[a-z0-9:/]{1,9}@$/,
+  /^([Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc])[ \t\n]{1,3}[A-Za-z0-9._~+/=-]{8,40}$/,
+  /^eyJ[A-Za-z0-9_]{5,20}\.[A-Za-z0-9_-]{5,20}\.[A-Za-z0-9_-]{0,9}$/,
+  /^(sk|pk|rk)[-_](live|test|proj|ant)?[-_]?[A-Za-z0-9_-]{16,40}$/,
+  /^gh[pousr]_[A-Za-z0-9]{20,40}$/,
+  /^xox[abprs]-[A-Za-z0-9-]{10,40}$/,
+  /^AKIA[0-9A-Z]{16}$/,
+  /^-----BEGIN [A-Z ]{0,9}PRIVATE KEY-----[a-z\n]{0,9}-----END [A-Z ]{0,9}PRIVATE KEY-----$/,
+]
+
 describe('secrets by shape', () => {
   for (const text of secrets) {
     test(`${text.slice(0, 20)}… is one`, () => {
       assert.ok(hasSecretShape(text))
       assert.ok(hasSecretShape(`it says ${text}, twice`))
       assert.notEqual(redactText(text), text)
+    })
+  }
+  for (const shape of anySecrets) {
+    test(`any text like ${shape.source.slice(1, 40)} is redacted, whatever stands around it`, () => {
+      const around = fc.string().map((text) => text.replaceAll(/["'@-]/g, ' '))
+      fc.assert(
+        fc.property(fc.stringMatching(shape), around, around, (secret, before, after) => {
+          const text = `${before} ${secret} ${after}`
+          assert.notEqual(redactText(text), text)
+        }),
+      )
     })
   }
   for (const text of words) test(`${text} is none`, () => assert.equal(hasSecretShape(text), false))

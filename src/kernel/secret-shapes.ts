@@ -46,12 +46,17 @@ const SHAPES: readonly Shape[] = [
   },
 ]
 
+/** Every shape contains one of these. One look takes 0.1 µs for an ordinary text, the nine expressions take 1 to 2 µs. */
+const SIGNS = /[cprs]k[-_]|:\/\/|b(?:earer|asic)\s|eyJ|gh[pousr]_|xox[abprs]-|AKIA|-----BEGIN /i
+
 /** For texts that leave the process: a log, a terminal, an error record. */
 export function redactText(text: string): string {
+  if (!SIGNS.test(text)) return text
   return SHAPES.reduce((line, { shape, instead }) => line.replace(shape, instead), text)
 }
 
 function redactData(text: string): string {
+  if (!SIGNS.test(text)) return text
   return SHAPES.reduce((line, { shape, strict = shape, instead }) => line.replace(strict, instead), text)
 }
 

@@ -34,6 +34,21 @@ describe('uuid', () => {
     )
   })
 
+  test('the hex digits are those of the time, the counter and the random bytes', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 2 ** 48 - 1 }),
+        fc.integer({ min: 0, max: 4095 }),
+        bytes(8),
+        (ms, n, random) => {
+          const tail = BigInt(`0x${Buffer.from(random).toString('hex')}`) & (2n ** 62n - 1n)
+          const bits = (BigInt(ms) << 80n) | (7n << 76n) | (BigInt(n) << 64n) | (2n << 62n) | tail
+          assert.equal(uuidV7(ms, n, random).replaceAll('-', ''), bits.toString(16).padStart(32, '0'))
+        },
+      ),
+    )
+  })
+
   test('ids of one generator only rise, whatever the clock and the dice do', () => {
     const steps = fc.array(fc.tuple(fc.integer({ min: -50, max: 3 }), bytes(10)), { minLength: 2, maxLength: 60 })
     fc.assert(
@@ -72,6 +87,17 @@ describe('uuid', () => {
     for (const ms of [-1, 0.5, Number.NaN, 2 ** 48]) assert.throws(() => uuidV7(ms, 0, zeros(8)), { code: 'uuid.time' })
     for (const n of [-1, 4096, 0.5]) assert.throws(() => uuidV7(0, n, zeros(8)), { code: 'uuid.counter' })
     assert.throws(() => uuidV7(0, 0, zeros(7)), { code: 'uuid.random' })
+    assert.throws(
+      uuidV7Generator(
+        () => new Date(0),
+        () => zeros(9),
+      ),
+      { code: 'uuid.random' },
+    )
+    assert.throws(
+      uuidV7Generator(() => new Date(Number.NaN), zeros),
+      { code: 'uuid.time' },
+    )
     assert.throws(() => uuidV4(zeros(15)), { code: 'uuid.random' })
   })
 

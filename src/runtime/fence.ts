@@ -1,6 +1,6 @@
 /**
  * The fence of a turn: a token that grows with every turn of a process and is stored on the row that the turn writes. A
- * driver that comes back late finds a greater token and writes nothing.
+ * driver that resumes late finds a greater token and writes nothing.
  *
  * The token is a UUID whose leading bits are a number that only increases, so `token < $1::uuid` in SQL and `<` between
  * strings order tokens as their numbers.

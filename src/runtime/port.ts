@@ -124,7 +124,7 @@ export type RuntimeHealth = {
   readonly ok: boolean
   /** Null in a process that only wakes: it has no connection to the engine. */
   readonly isEngineReachable: boolean | null
-  /** How long the oldest due turn has waited for its begin; null when none is waiting. */
+  /** How long the oldest due turn has waited to start; null when none is waiting. */
   readonly waitingMs: number | null
   /** Workers that hold a lease. */
   readonly workers: number

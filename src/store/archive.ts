@@ -66,7 +66,7 @@ function parseManifest(text: string, file: string): Decision<ArchiveManifest> {
   }
   if (typeof found !== 'object' || found === null) return damaged('is not an object')
   const { format, history_archive_id: id, workspace_id: workspace, sha256 } = found
-  if (format !== 1) return damaged('has a format that this version does not know')
+  if (format !== 1) return damaged('has a format that this version does not support')
   if (typeof id !== 'string' || !isUuid(id) || typeof workspace !== 'string' || !isUuid(workspace)) {
     return damaged('does not name its archive')
   }

@@ -48,7 +48,7 @@ const CONNECT_WITHIN_MS = 5_000
 function clientConfig(config: DbConfig): pg.ClientConfig {
   return clientConfigFor(config.url, {
     connectionTimeoutMillis: config.connectTimeoutMs ?? CONNECT_WITHIN_MS,
-    // A half-open connection never answers; this timeout ends the wait (measured: 501 ms at 500).
+    // A half-open connection never answers; this timeout ends the wait (measured: 501 ms with a limit of 500).
     query_timeout: config.queryTimeoutMs ?? 35_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
@@ -113,8 +113,8 @@ type Scope = {
 }
 
 /**
- * The tenant guard behind the filters of the statements: work in a scope runs as `concord_app` with the workspace set for that one
- * transaction, so that row security hides what a forgotten filter would show.
+ * The second tenant guard, after the filters of the statements: work in a scope runs as `concord_app` with the
+ * workspace set for one transaction, so that row security hides what a missing filter would show.
  */
 export function scoped(db: Db, workspaceId: string): Scope {
   // The id becomes part of the text, since several statements in one round trip take no parameters.
@@ -171,7 +171,7 @@ function takeOptions(address: string): { connectionString: string; options: stri
   const url = new URL(address)
   const options = url.searchParams.getAll('options')
   const strange = [...url.searchParams.keys()].filter((name) => !kept.has(name))
-  // A URL that needs no change is passed on unchanged.
+  // Leaves a URL that needs no change as it is.
   if (strange.length === 0) return { connectionString: address, options }
   for (const name of strange) url.searchParams.delete(name)
   return { connectionString: url.href, options }

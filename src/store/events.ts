@@ -45,7 +45,7 @@ export type EventLog<E extends string = string> = {
   readonly id?: string
   /** The column of the time. */
   readonly time: string
-  /** Throws on a payload that does not fit its type. */
+  /** Throws on a payload that does not match its type. */
   checkPayload?(type: E, payload: Readonly<Record<string, unknown>>): void
 }
 
@@ -118,7 +118,7 @@ export function eventIdOf(...parts: readonly string[]): string {
   ].join('-')
 }
 
-/** Throws: an event that the log does not know is a bug in the code that made it, and must roll back its transaction. */
+/** Throws, because an event type outside the closed list is a bug and must roll back the transaction. */
 export function checkEvent(log: EventLog, event: EventDraft): void {
   if (!log.types.includes(event.type)) {
     throw new KernelFault('event.type.unknown', `${log.table} has no event type ${event.type}.`)

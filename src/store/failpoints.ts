@@ -1,6 +1,6 @@
 /**
- * Named points where a test may kill, freeze, delay or break the process. Off, and one comparison each, unless
- * `CONCORD_FAULTS` holds a plan: `[{ "point": "lane.committed", "hit": 3, "act": "kill" }]`.
+ * Named points where a test may kill, freeze, delay or break the process. Each costs one comparison and does nothing
+ * unless `CONCORD_FAULTS` holds a plan: `[{ "point": "lane.committed", "hit": 3, "act": "kill" }]`.
  */
 import { appendFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -124,7 +124,7 @@ export function openFailpoints(
   }
 }
 
-/** Longer than a busy machine needs to reach the other points; a plan that asks for too many still ends. */
+/** The time limit for reaching the other points, with a margin for a busy machine. It also ends a plan that can never be met. */
 const GATHER_MS = 20_000
 
 /** Holds the planned number of passages at each point, and ends the process with all of them when every point has its number. */

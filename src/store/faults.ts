@@ -9,7 +9,7 @@ export type WriteOutcome =
   | 'not_done'
   /** Rolled back, and Postgres asks for a retry. */
   | 'again'
-  /** No answer, or an answer from a server that is going away: it may have committed. */
+  /** No answer, or an answer from a server that is shutting down: it may have committed. */
   | 'unknown'
 
 const AGAIN = new Set(['40001', '40P01'])

@@ -58,7 +58,7 @@ export async function* followFeed(db: Db, options: FollowOptions): AsyncGenerato
         if (now !== undefined && BigInt(after.split('.')[0] ?? 0) >= now) return
         const isSoon = now !== undefined || (await isHeldBack(db, after, workspaceId))
         await bell.wait(isSoon ? soonMs : pollMs)
-        // A long transaction is polled less and less often, down to the pace of the slow poll.
+        // During a long transaction the polling interval grows up to that of the slow poll.
         soonMs = isSoon && page.value.events.length === 0 ? Math.min(soonMs * 2, pollMs) : HELD_BACK_MS
       } catch (error) {
         if (error instanceof KernelFault) throw error

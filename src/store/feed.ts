@@ -1,6 +1,6 @@
 /**
- * Reads the log of domain events completely: every committed event once, in one order, however late it commits. A page contains only rows
- * that no commit can overtake any more: those of transactions older than the oldest running one. A reader of `seq > last` misses late
+ * Reads the log of domain events completely: every committed event once, in one order, however late it commits. A
+ * page contains only rows of transactions older than the oldest running one, so no later commit can come before them. A reader of `seq > last` misses late
  * commits (measured: 1,119 of 5,186 rows).
  */
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -114,7 +114,7 @@ export async function readFeed(
     if (feed_xid !== null) events.push({ ...row, cursor: cursorOf({ xid: feed_xid, seq: feed_seq }) })
   }
   const isFull = events.length === limit
-  // Numbers start at 1: `horizon.0` is after everything final, also for a workspace without events.
+  // Numbers start at 1: `horizon.0` is after everything final, even for a workspace without events.
   const horizon = rows[0]?.feed_horizon ?? xid
   const last = events.at(-1)
   return accept({

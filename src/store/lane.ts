@@ -21,7 +21,7 @@ export type LaneConfig<Item, Answer> = {
   /** More settings of its connections, after those of every lane. */
   readonly settings?: string
   readonly batchMax?: number
-  /** Above this number a caller is refused at once: an ever-growing queue helps no caller. */
+  /** Above this number a caller is refused at once, so that the queue stays bounded. */
   readonly queuedMax?: number
   /** Items with one key are written one after the other, in order of arrival. */
   readonly keyOf?: (item: Item) => string | undefined
@@ -55,7 +55,7 @@ type Entry<Item, Answer> = {
 
 /** Deadlocks and broken connections; a row that the server refuses is tried once. */
 const RETRIES_MAX = 4
-/** How long a connection that could not be opened is left alone while another one works. */
+/** How long to wait before reopening a failed connection while another one works. */
 const REST_MS = 1_000
 
 /** Our own code failed, before the statement was sent or after it was answered: the connection is still good. */
@@ -172,7 +172,7 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
       if (entry?.retried && !isFault(error) && !isAboutRow(error)) entry.settle(lost(error))
       else entry?.settle(error instanceof Error ? error : new Error(String(error)))
     } else if (batch.length > 1) {
-      // All of it was rolled back, or may be repeated. Halving finds the failing row; the others cost few extra commits.
+      // All of it was rolled back, or may be repeated. Finds the failing row by halving the batch; the other rows need few extra commits.
       const half = Math.ceil(batch.length / 2)
       await write(connection, batch.slice(0, half))
       await write(connection, batch.slice(half))
@@ -221,7 +221,7 @@ type KeyedQueue<Entry extends Keyed> = {
   push(entry: Entry): void
   /** The next entries, each key at most once. */
   take(max: number): Entry[]
-  /** Puts entries back to the front that were taken and not begun. */
+  /** Returns entries that were taken but not begun to the front. */
   putBack(entries: readonly Entry[]): void
   /** Marks the entry as done; the next one of its key becomes available. */
   leave(entry: Entry): void
@@ -266,8 +266,9 @@ function keyedQueue<Entry extends Keyed>(): KeyedQueue<Entry> {
 }
 
 /**
- * A batch of 1 and a batch of 500 share one prepared statement, and its plan must not depend on how full the table was
- * when it was made: a plan from an empty table reads the whole table later (measured: 10 times slower at 8,000 rows).
+ * A batch of 1 and a batch of 500 share one prepared statement. Its plan must not depend on the size of the table at
+ * planning time: a plan made for an empty table later reads the whole table (measured: 10 times slower at 8,000
+ * rows).
  */
 const laneSettings = 'set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_nestloop = off'
 

@@ -1,5 +1,5 @@
 /**
- * Brings a database to the schema of this code and back. Each migration commits together with its row, so a runner that
+ * Migrates a database up to the schema of this code, or down again. Each migration commits together with its row, so a runner that
  * dies leaves the database between two migrations and the next one continues; any number of runners may start at once.
  * Indexes that a migration builds after its commit are marked as pending until they are valid; the next runner completes them.
  */

@@ -2,8 +2,8 @@
  * One connection per process that listens and announces. A notice only means "check again": it may be lost with
  * its connection or be redundant, so every listener also polls.
  *
- * Announcements are coalesced and have their own connection, because a notifying commit takes a lock that serializes all notifying
- * commits of the cluster (writers fell to a third): never in the commit of a hot write.
+ * Announcements are coalesced and sent on their own connection, never in the commit of a hot write: a notifying
+ * commit takes a lock that serializes all notifying commits of the cluster (writers fell to a third).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
@@ -131,7 +131,7 @@ export function openNotices(db: Db, { announceMs = 50, onError = () => {} }: Not
   }
 }
 
-/** The driver knows the number of its backend; its types do not say so. */
+/** The driver has the process id of its backend, but its types omit it. */
 function ownPid(client: pg.Client): number | undefined {
   return (client as unknown as { readonly processID?: number }).processID
 }

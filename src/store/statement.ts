@@ -1,6 +1,6 @@
 /**
- * Prepared statements: named, so that Postgres parses and plans each once per connection (an unnamed one costs 80–110 µs more Postgres CPU
- * per call), and the tools that build their texts and values from descriptors in code.
+ * Named prepared statements, which Postgres parses and plans once per connection (an unnamed one costs 80–110 µs more
+ * Postgres CPU per call). Also builds texts and values of statements from descriptors.
  */
 import { hash } from 'node:crypto'
 import type pg from 'pg'
@@ -49,7 +49,7 @@ export function sqlOn(queryable: pg.Pool | pg.PoolClient | pg.Client): Sql {
   }
 }
 
-/** The column types that built statements write; an array column needs `jsonb` or a statement of its own. */
+/** The column types that built statements write; an array column needs `jsonb` or a handwritten statement. */
 export type PgType = 'text' | 'uuid' | 'integer' | 'bigint' | 'numeric' | 'boolean' | 'timestamptz' | 'json' | 'jsonb'
 export type Columns = Readonly<Record<string, PgType>>
 

@@ -65,7 +65,7 @@ export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClien
     } catch (caught) {
       life.isOver = true
       const error = causeOf(caught, life)
-      // A connection that still owes an answer would make the rollback wait as long again.
+      // The rollback would also have to wait for a connection that still owes an answer.
       if (isSilence(error)) broken = error
       else await rollback()
       callEach(hooks.undone)
@@ -142,7 +142,7 @@ async function inSavepoint<T>(
     life.isOver = true
     const error = causeOf(caught, life)
     const isForWhole = isSilence(error) || outcomeOf(error) === 'again'
-    // The whole transaction must be retried, or the connection is gone: a savepoint does not help.
+    // The whole transaction must be retried, or the connection is lost; a savepoint does not help.
     if (isForWhole || !(await rollback().then(always, never))) outer.hooks.undone.push(...hooks.undone)
     throw error
   }

@@ -55,7 +55,7 @@ export type StoredMachine<S extends string, A extends string, E extends string, 
 /** The statement does not depend on the types of states, actors and events. */
 type AnyStored<Row> = StoredMachine<string, string, string, Row>
 
-/** Checks the binding, so that it cannot write a column of the move itself or an event type that its log does not know. */
+/** Checks the binding, so that it cannot write a column of the move itself or an event type outside the closed list of its log. */
 export function storedMachine<S extends string, A extends string, E extends string, Row = AnyRow>(
   stored: StoredMachine<S, A, E, Row>,
 ): StoredMachine<S, A, E, Row> {
@@ -76,9 +76,9 @@ export function storedMachine<S extends string, A extends string, E extends stri
   if (hidden !== undefined) throw fault(`must return ${hidden}: the loser of a race gets the current state`)
   const emitted = machine.moves.flatMap((move) => move.emits)
   const unknown = emitted.find((type) => !log?.log.types.includes(type))
-  if (unknown !== undefined) throw fault(`emits ${unknown}, which its log does not know`)
+  if (unknown !== undefined) throw fault(`emits ${unknown}, which is not an event type of its log`)
   const strange = Object.keys(links).find((link) => !log || !Object.hasOwn(log.log.links, link))
-  if (strange !== undefined) throw fault(`links events by ${strange}, which its log does not know`)
+  if (strange !== undefined) throw fault(`links events by ${strange}, which is not a link column of its log`)
   return stored
 }
 
@@ -181,7 +181,7 @@ function draftEvent<S extends string, A extends string, E extends string, Row>(
   return event
 }
 
-/** Explains why nothing was written: the row is gone or foreign, or another writer was first. */
+/** Explains why nothing was written: the row does not exist in this tenant, or another writer was first. */
 function explainLoss<Row>(stored: AnyStored<Row>, move: PlannedMove, current: Row | undefined): TransitionResult<Row> {
   const { name } = stored.machine
   if (current === undefined) return refuse('row.not_found', `There is no such ${name}.`)

@@ -1,6 +1,6 @@
 /**
- * Turns that begin in the process whose write made them necessary, as part of that write: no wake, no queue and no second read. The row
- * looks as in any other turn, but only this process knows of it. The process therefore renews the lease. When the process dies, the lease
+ * Turns that begin in the process whose write made them necessary, as part of that write: no wake, no queue and no second read.
+ * The row looks the same as in any other turn, but only this process knows of the turn. The process therefore renews the lease. When the process dies, the lease
  * expires and the reconciler hands the row to the runtime.
  */
 import type { NewId } from '#kernel/clock'
@@ -121,7 +121,7 @@ export function openInProcessTurns<Row, Found>(
       isClosing = true
       await drained(drainMs)
       for (const { lost } of underWay.values()) lost.abort('the process closes')
-      // Turns that listen to the signal hand on their rows; the reconciler finds the others when their leases expire.
+      // Turns that react to the signal hand over their rows; the reconciler finds the others when their leases expire.
       await drained(HAND_ON_MS)
     },
   }

@@ -1,6 +1,6 @@
 /**
  * The rows on which turns are taken. A room's table has `turn_token`, `turn_until` and `run_after`; only the statements here
- * take, renew and release a turn on it. Times come from the database, so a wrong clock gives no worker a second turn.
+ * take, renew and release a turn on it. Times come from the database, so a worker with a wrong clock cannot take a second turn.
  */
 import { KernelFault } from '#kernel/errors'
 import { hexOfUuid, uuidOfHex } from '#kernel/ids'

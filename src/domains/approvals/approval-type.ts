@@ -205,7 +205,7 @@ const reconcileEffect = defineApprovalType({
   meanings: { approved: 'It happened.', rejected: 'It did not happen.' },
 })
 
-/** An exception to a rule: always with a reason, always by somebody else. */
+/** An exception to a rule. It always needs a reason and a person other than the requester. */
 const override = defineApprovalType({
   name: 'override',
   version: '1',

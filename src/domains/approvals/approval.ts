@@ -8,7 +8,7 @@ import type { Vote } from './decide-vote.ts'
 import { approvalLog } from './events.ts'
 import { stateOfDecision, type StoredApproval } from './stored-approval.ts'
 
-/** The same actor under the kind that the machine of approvals knows. */
+/** The same actor, with the actor kind that the approval machine uses. */
 export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind: Kind): Actor<Kind> {
   return { id, kind, traceId }
 }
@@ -16,7 +16,7 @@ export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind:
 const isFinal = `($4::text <> 'approved' or cardinality(t.approved_by) + 1 >= t.approvals_required)`
 
 /**
- * One statement decides about one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
+ * One statement decides one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
  * and each person once. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
  * quorum.  $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about.
  */
@@ -36,7 +36,7 @@ const castVote = statement<StoredApproval>(
    returning t.*`,
 )
 
-/** The clock of the database decides about deadlines, since the clocks of processes differ. */
+/** The database's clock decides deadlines, since the clocks of processes differ. */
 const databaseTime = statement<{ readonly at: Date }>('approvals.database_time', 'select statement_timestamp() as at')
 
 /**
@@ -54,7 +54,7 @@ const lockQuestionsSql = statement<StoredApproval & { readonly asked_at: Date }>
       for no key update`,
 )
 
-/** `transition` is for the two ways in which an approval ends without an answer; a vote has a statement of its own. */
+/** `transition` is for the two ways in which an approval ends without an answer; a vote has its own statement. */
 export const approvalTable = defineTable<StoredApproval>()({
   name: 'concord.approvals',
   noun: 'approval',

@@ -65,7 +65,7 @@ export function isAgent({ externalId }: Pick<Person, 'externalId'>): boolean {
   return externalId.startsWith('agent:')
 }
 
-/** The form of the API: the id of a person with its prefix, anything else unchanged. */
+/** Returns an actor as the API shows it: the id of a person with its prefix, anything else unchanged. */
 export function showActor(text: string): string {
   const id = text.startsWith(USER_PREFIX) ? text.slice(USER_PREFIX.length) : ''
   return isUuid(id) ? encodeId('user', id) : text

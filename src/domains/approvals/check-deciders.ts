@@ -1,4 +1,4 @@
-/** Checks whether enough persons can decide about an open approval now, and explains why not. */
+/** Checks whether enough persons can decide an open approval now, and explains why not. */
 import { type ActivePerson, listActive } from '#domains/identity'
 import { bySystem } from '#kernel/actor'
 import { accept, type Decision } from '#kernel/refusal'

@@ -36,7 +36,7 @@ export const REASON_CHARS_MAX = 2_000
 /** `at` is the time of the database. The statement that writes checks all of this again, so a race cannot break it. */
 export function decideVote(approval: StoredApproval, decider: Person, answer: Answer, at: Date): Decision<Vote> {
   if (isAgent(decider)) {
-    return refuse('agents_cannot_decide', 'Only a person can decide about an approval.', {
+    return refuse('agents_cannot_decide', 'Only a person can decide an approval.', {
       hint: 'Ask one of the approvers.',
     })
   }
@@ -78,7 +78,7 @@ export function decideVote(approval: StoredApproval, decider: Person, answer: An
 }
 
 /**
- * Refuses with the first decision and its time, or with the reason why nobody can decide any more; undefined while the approval
+ * Refuses with the first decision and its time, or with the reason why nobody can decide it now; undefined while the approval
  * is open.
  */
 export function refuseClosed(approval: StoredApproval, at: Date): Refusal | undefined {
@@ -102,10 +102,14 @@ export function refuseClosed(approval: StoredApproval, at: Date): Refusal | unde
     case 'expired':
     case 'pending': {
       if (status === 'pending' && (expires_at === null || at.getTime() < expires_at.getTime())) return undefined
-      return refuse('approval_expired', 'The time for this decision is over. A missing decision counts as a refusal.', {
-        hint: 'The requester may ask again.',
-        facts: { expired_at: expires_at === null ? null : formatInstant(expires_at) },
-      })
+      return refuse(
+        'approval_expired',
+        'The deadline for this decision has passed. A missing decision counts as a refusal.',
+        {
+          hint: 'The requester may ask again.',
+          facts: { expired_at: expires_at === null ? null : formatInstant(expires_at) },
+        },
+      )
     }
   }
 }

@@ -63,7 +63,7 @@ export type ApprovalNotice = {
   readonly why: 'requested' | 'reminder' | 'escalation'
 }
 
-/** Adds a wake to the transaction; a step of its own notifies people. */
+/** Adds a wake to the transaction; a separate step notifies people. */
 export type Notify = (tx: Tx, notice: ApprovalNotice) => Promise<void>
 
 /** At most `limit` approvals, or one approval only. */

@@ -155,7 +155,7 @@ const listStanding = statement<StoredApproval>(
     order by t.approval_id`,
 )
 
-/** By id and workspace: an approval of another workspace does not exist here. */
+/** By id and workspace: an approval of another workspace is reported as not found. */
 export function getApproval(db: Db, workspaceId: string, approvalId: string): Promise<Decision<StoredApproval>> {
   const scope = scoped(db, workspaceId)
   return scope.read((tx) => approvalTable.get(tx, workspaceId, approvalId))

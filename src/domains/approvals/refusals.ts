@@ -3,7 +3,7 @@ import type { RefusalTable } from '#kernel/refusal'
 
 export const approvalRefusals = {
   approval_expired: ['conflict', 'Submit a new command: the approval expired.'],
-  approval_decided: ['conflict', '`facts` says who decided, and when.'],
+  approval_decided: ['conflict', 'Read `facts`: it says who decided, and when.'],
   self_approval: ['forbidden', 'Another approver must decide, with their own key.'],
   agents_cannot_decide: ['forbidden', 'Use the key of a person.'],
   decision_value: ['invalid', 'Use one of the decisions in `facts.allowed`.'],

@@ -33,7 +33,7 @@ export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): 
     !approvers.every((ref) => ref !== undefined && isPersonRef(ref)) ||
     roles.includes(undefined)
   ) {
-    return refuse('approvals.approver.unresolved', `The request names nobody who could decide about ${type.name}.`, {
+    return refuse('approvals.approver.unresolved', `The request names nobody who could decide ${type.name}.`, {
       path: 'approver',
       hint: 'Name a person as user:<uuid>, or an org role.',
     })
@@ -102,8 +102,8 @@ const isSameQuestion = `t.workspace_id = $2::uuid and t.command_id = $3::uuid an
 
 /**
  * Inserts the approval, or returns the existing one: the unique key decides, not an earlier read. An answer that no longer counts
- * (changes requested, expired, cancelled, or approved for another content) leaves room for the next round, which has its own key
- * and replaces it. It replaces only the same question, of the same type and to the same approver: a role that is not asked again
+ * (changes requested, expired, cancelled, or approved for another content) allows another round, which has its own
+ * key and replaces it. It replaces only the same question, of the same type and to the same approver: a role that is not asked again
  * has not agreed.  $1 approval, $2 workspace, $3 command, $4 requested by, $5 approver, $6 type, $7 payload, $8 packet, $9
  * expires at, $10 key, $11 hash, $12 self decision, $13 quorum, $14 roles, $15 effect.
  */
@@ -206,7 +206,7 @@ async function settle(
   { once_inserted, once_same, supersedes, ...approval }: AskedRow,
 ): Promise<Decision<Requested>> {
   if (!once_same) {
-    return refuse('key_reused', 'This approval was already requested for another content.', {
+    return refuse('key_reused', 'This approval was already requested for different content.', {
       hint: 'Supersede the open approval before you request one for a changed command.',
       facts: { first: encodeId('approval', approval.approval_id) },
     })

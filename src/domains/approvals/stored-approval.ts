@@ -121,9 +121,9 @@ export type ApprovalRequest = {
   readonly requestedBy: string
   /** For types that take the approver from the request: a person, or an org role. */
   readonly approver?: string
-  /** Further persons who may answer. */
+  /** More persons who may answer. */
   readonly approvers?: readonly string[]
-  /** Further org roles whose members may answer. */
+  /** More org roles whose members may answer. */
   readonly approverRoles?: readonly string[]
   readonly content: ApprovedContent
   readonly packet: PacketWords

@@ -25,7 +25,7 @@ export type ArtifactType = {
   readonly data_class: ContentClass
   /** The minimum number of sources of these kinds. */
   readonly lineage: { readonly sources_min: number; readonly kinds: readonly SourceKind[] }
-  /** Null keeps artifacts for ever. */
+  /** Null keeps artifacts forever. */
   readonly retention_days: number | null
   readonly external_sharing: SharingRule
   /** Other versions of this type that an artifact of this version can replace. */

@@ -28,7 +28,7 @@ type WriterOwner = {
   readonly swarmRunId: string | null
   /** The requester of the work. The writer sees what this user may see. */
   readonly createdBy: string
-  /** Work of an administrator also sees private artifacts of others. */
+  /** An administrator's work also sees private artifacts of others. */
   readonly seesAll?: boolean
   /** In a compensation: the effect that is undone. */
   readonly undoneEffectId?: string | null

@@ -22,7 +22,7 @@ export type Lineage = {
   readonly sources: readonly Source[]
 }
 
-/** The keys that Concord writes; the rest is what the writer keeps beside the content. */
+/** The keys that Concord writes; the rest is metadata of the writer. */
 export type ArtifactMetadata = JsonObject & {
   readonly type_version: string
   readonly data_class: ContentClass

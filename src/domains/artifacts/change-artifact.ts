@@ -153,7 +153,7 @@ export function forgetArtifacts(deps: ArtifactDeps) {
     kind: 'artifact',
     list: async (sql: Sql, lineage: ForgottenLineage): Promise<readonly KnownArtifact[]> =>
       (await sql.run(listLineageSql, valuesOf(lineage))).map(knownOf),
-    /** Runs in the transaction of the erasure. A hold refuses it, and the caller rolls the transaction back. */
+    /** Runs in the transaction of the erasure. Refuses an artifact on hold; the caller then rolls the transaction back. */
     async erase(tx: Tx, lineage: ForgottenLineage, by: Forgetting): Promise<Decision<readonly KnownArtifact[]>> {
       const rows = await tx.run(lockLineageSql, valuesOf(lineage))
       const held = rows.filter(({ hold_reason }) => hold_reason !== null)

@@ -116,9 +116,13 @@ function checkSources(type: ArtifactType, sources: readonly Source[]): Decision<
     )
   const invalid = sources.findIndex(({ id }) => !isUuid(id))
   if (invalid >= 0 || sources.length > SOURCES_MAX)
-    return refuse('artifacts.draft.invalid', 'A source must be a valid id, and the list may hold 1,000 sources.', {
-      path: `sources[${Math.max(invalid, 0)}]`,
-    })
+    return refuse(
+      'artifacts.draft.invalid',
+      'Each source must be a valid id, and the list may have at most 1,000 sources.',
+      {
+        path: `sources[${Math.max(invalid, 0)}]`,
+      },
+    )
   const unique = new Map(sources.map(({ kind, id }) => [`${kind} ${id}`, { kind, id }]))
   return accept([...unique.values()])
 }

@@ -1,4 +1,4 @@
-/** The shapes that cross the edge of this room: an artifact, its lineage, and what is said about it. */
+/** The API shapes of this room: an artifact, its lineage and its transitions. */
 import { z } from 'zod'
 import { idView, orNull, textView, timeView } from '#contract'
 import { encodeId, isUuid } from '#kernel/ids'

@@ -30,7 +30,7 @@ type SigningKeys = {
 export type RequestToSign = {
   readonly method: string
   readonly url: URL
-  /** Names in any case. All of them are signed; `host` comes from the URL. */
+  /** Header names are case-insensitive. All headers are signed; `host` comes from the URL. */
   readonly headers: Readonly<Record<string, string>>
   /** SHA-256 of the body in hex. */
   readonly bodySha256: string

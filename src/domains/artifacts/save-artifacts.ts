@@ -51,7 +51,7 @@ const dropSql = statement<StoredArtifact>(
 /** The transaction and the actor of one save. */
 type Saving = { readonly tx: Tx; readonly deps: ArtifactDeps; readonly by: Actor }
 
-/** Throws when a write no longer fits the rows. That rolls the transaction back, and the next attempt reads the rows again. */
+/** Throws when a write no longer matches the rows. That rolls the transaction back, and the next attempt reads the rows again. */
 export async function saveArtifacts(
   tx: Tx,
   deps: ArtifactDeps,
@@ -141,7 +141,7 @@ async function saveWithdrawn(saving: Saving, artifact: StoredArtifact, effectId:
   if (row && gone) await appendFact(saving, row, 'artifact_withdrawn', gone)
 }
 
-/** Older rows hold one publication without an effect; an effect without a publication of its own means that one. */
+/** Older rows hold one publication without an effect; for an effect without its own publication, that one counts. */
 function keyOf(publications: readonly Publication[], effectId: string): string | null {
   return publications.some(({ domain_effect_id }) => domain_effect_id === effectId) ? effectId : null
 }

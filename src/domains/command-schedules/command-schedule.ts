@@ -28,7 +28,7 @@ export type ChangeCommandSchedule = ScheduleRef & { readonly change: Change }
 type InWorkspace = { readonly workspaceId: string }
 type ScheduleRef = InWorkspace & { readonly scheduleId: string }
 
-/** A second command beside a running one of the same schedule would usually repeat its work. */
+/** A second command that runs at the same time as one of the same schedule would usually repeat its work. */
 export const DEFAULT_OVERLAP: OverlapPolicy = 'skip'
 
 // The table.
@@ -143,7 +143,7 @@ export async function saveSchedule(tx: Tx, row: StoredCommandSchedule, at: Date)
   const terms = [JSON.stringify(payload), cron, time_zone, queue, overlap, misfire, jitter_ms, enabled]
   const owner = [row.created_by, row.created_role, row.removed_at]
   const [saved] = await tx.run(save, [schedule_id, ...terms, ...owner, at])
-  if (!saved) throw new Error(`The locked schedule ${schedule_id} is gone.`)
+  if (!saved) throw new Error(`The locked schedule ${schedule_id} no longer exists.`)
   return saved
 }
 

@@ -1,6 +1,6 @@
 /**
  * The turn of a firing. The row decides whether the schedule still applies, the key allows one command per due time, and the firing
- * ends with its command, so that the next due time knows whether it would overlap. No fence is needed, since every write is
+ * ends with its command, so that an overlap with the next due time is detected. No fence is needed, since every write is
  * idempotent.
  */
 import { type Actor, bySystem } from '#kernel/actor'
@@ -49,7 +49,7 @@ const noteFiring = statement(
 )
 
 const done: Next = { t: 'done' }
-/** A fallback poll beside the wake at the end of the command: from every second for a new one to every minute for an old one. */
+/** A fallback poll in addition to the wake at the end of the command: from every second for a new one to every minute for an old one. */
 const LOOK_MIN_MS = 1_000
 const LOOK_MAX_MS = 60_000
 

@@ -32,8 +32,8 @@ const lockEdges = statement<{ readonly locked: string }>(
 )
 
 /**
- * The edges from the parent to everything it waits for, each once. By paths instead of edges, 20 layers of two that wait for two would be a
- * million. Empty if the child is not among them.
+ * The edges from the parent to everything it waits for, each once. Following paths instead would be exponential: 20
+ * layers of two nodes have a million paths. Empty if the child is not among them.
  */
 const listAncestry = statement<{ readonly id: string; readonly via: string | null }>(
   'commands_list_ancestry',

@@ -174,7 +174,7 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
   if (replanned && !replanned.ok) return fail('validation_error', replanned.reason)
   const satisfied =
     parents.length > 0 ? [emitEvent('dependency_satisfied', systemActor, { parents: parents.length })] : []
-  // It was queued again after effects had succeeded, then cancelled: it leaves through `cancelling`, which undoes them.
+  // It was queued again after effects had succeeded, then cancelled: it passes through `cancelling`, which undoes them.
   const cancelled = move('cancelling', systemActor, {
     cancel_reason: 'requested while queued',
     cancelled_by: 'system',

@@ -74,8 +74,8 @@ const INCIDENT = `select e.event_id, j.workspace_id, j.command_id, j.trace_id, e
  where strpos(j.events::text, '"compensation_drift"') > 0 and e.event_type = 'compensation_drift'`
 
 /**
- * $1 the oldest time or null, $2 limit. Null reads from one day before this database got alerts (migration 17), so an upgrade raises no alert
- * for old history.
+ * $1 the oldest time or null, $2 limit. Null reads from one day before this database got alerts (migration 17), so an
+ * upgrade does not raise alerts for old history.
  */
 const listUnraised = statement<Incident>(
   'commands_list_unraised_incidents',
@@ -141,7 +141,7 @@ export function openAlertDrive(deps: AlertDeps): Drive {
 
 type OpenIncident = { readonly incident: Incident; readonly alert: Alert; readonly delivered: readonly string[] }
 
-/** Includes the channels that have delivered it. Undefined: the incident is gone. */
+/** Includes the channels that have delivered it. Undefined: the incident no longer exists. */
 async function findOpenIncident({ db }: AlertDeps, eventId: string): Promise<OpenIncident | undefined> {
   const [incident] = await db.run(findIncident, [eventId])
   if (!incident) return undefined

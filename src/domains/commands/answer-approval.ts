@@ -112,7 +112,7 @@ function settleEffect(
   ]
 }
 
-/** The approver's edited payload is validated, planned and put to policy again. Returns the requests to those who must consent now. */
+/** Validates the approver's edited payload, plans it and evaluates the policy again. Returns the requests to those who must consent now. */
 async function revise(
   deps: CommandDeps,
   tx: Tx,
@@ -128,7 +128,7 @@ async function revise(
   const verdict = validatePayload(task.type, task.spec, edited)
   if (verdict.t !== 'fits') {
     const what = verdict.t === 'missing' ? `missing: ${verdict.fields.join(', ')}` : verdict.errors.join('; ')
-    return refuse('commands.payload.malformed', `The edited payload does not fit: ${what}.`, { path: 'edits' })
+    return refuse('commands.payload.malformed', `The edited payload is not valid: ${what}.`, { path: 'edits' })
   }
   const command = { ...found.command, payload: verdict.payload }
   const drafts = draftEffects(task, command)

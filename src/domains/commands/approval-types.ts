@@ -39,7 +39,7 @@ export function approvalTermsOf(type: Pick<CommandType, 'version' | 'risk_level'
 
 const DAY_MINUTES = 24 * 60
 
-/** One reminder at half the time. A request that never expires is brought up again after a day. */
+/** One reminder at half the time. A request that never expires is reminded of after a day. */
 function defaultReminders(expiresInMinutes: number | null): readonly number[] {
   const half = Math.floor((expiresInMinutes ?? 2 * DAY_MINUTES) / 2)
   return half >= 1 ? [half] : []

@@ -66,7 +66,7 @@ function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand,
   return `${reason} Proposed by an agent${typeof said === 'string' ? `, which says: "${showQuoted(said)}"` : '.'}`
 }
 
-/** With one approver the key is `approval:{command_id}`. Several approvers and later rounds have keys of their own. */
+/** With one approver the key is `approval:{command_id}`. Several approvers and later rounds have separate keys. */
 function approvalKey(ask: ApprovalRequest, asks: number, round: number): string {
   const base =
     asks === 1 ? `approval:${ask.commandId}` : `approval:${ask.commandId}:${ask.approvalType}:${ask.approver ?? ''}`
@@ -110,7 +110,7 @@ export function reconcileAsk(
       requestedAction: `Find out whether ${effect.effect_type} was done.`,
       why: `Attempt ${effect.attempt} ended without an answer: ${failure.message || 'no message'} (${failure.errorClass}).`,
       affected: [effect.effect_type, `key ${effect.idempotency_key ?? effect.domain_effect_id}`],
-      policy: 'An unknown outcome is settled by a person and never retried on a guess.',
+      policy: 'A person settles an unknown outcome; Concord does not guess and retry.',
       afterApproval:
         'Approved: it happened, and the command continues. Rejected: it did not happen, and the effect has failed.',
     },

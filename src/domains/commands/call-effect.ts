@@ -31,7 +31,7 @@ export type LastCall = CallOutcome & { readonly isUndo: boolean; readonly works:
 
 type CommandTurn = Turn<HeldCommand>
 
-/** Makes the call or look-up that the fold has decided, if it was begun. Undefined: nothing was called, or the turn was lost in the call. */
+/** Makes the call or look-up that the fold has decided, if it was begun. Undefined: nothing was called, or the turn was lost during the call. */
 export async function callNext(
   deps: CommandDeps,
   turn: CommandTurn,
@@ -146,7 +146,7 @@ export async function callInline(
   const artifacts = withoutArtifacts('artifacts are not written inline')
   const answer = async (signal: AbortSignal) =>
     doneWith(await handler.run(callOf(command, effect, signal, () => {}, artifacts, works)), [])
-  // Retries, backoff and records of failures are the driver's.
+  // The driver handles retries, backoff and records of failures.
   const result = await withDeadline(deadline, answer).catch(() => undefined)
   return result !== LATE && result?.t === 'done' ? { result, works } : undefined
 }
@@ -196,7 +196,7 @@ const ERROR_CHARS_MAX = 500
 /** An unclassified error is our own fault, and whether the effect happened is unknown. */
 function failureOf(error: unknown): AttemptFailure {
   const text = error instanceof Error ? error.message : 'the handler threw a value that is not an error'
-  // Providers tend to quote a rejected credential.
+  // Providers often repeat a rejected credential in their answer.
   const message = redactText(text).slice(0, ERROR_CHARS_MAX)
   if (error instanceof EffectFailure) {
     const { happened, retryAfterMs } = error

@@ -101,7 +101,7 @@ export function reasonOf(reason: string | undefined): string | null {
 
 type CancelWay =
   | { readonly t: 'move'; readonly to: Extract<CommandState, 'cancelled' | 'cancelling'> }
-  /** Queued again after effects had succeeded: it leaves through `running`, which undoes them if the mode says so. */
+  /** Queued again after effects had succeeded: it passes through `running`, which undoes them if the mode requires it. */
   | { readonly t: 'flag' }
   | { readonly t: 'nothing' }
 

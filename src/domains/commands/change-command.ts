@@ -18,7 +18,7 @@ import { payloadHash, refuseTaskGone, taskOf, validatePayload, wakeOptionsOf } f
 
 type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
 
-/** Adds the missing fields to a waiting command, which is then validated and put to policy again. */
+/** Adds the missing fields to a waiting command, which is then validated and evaluated by policy again. */
 export async function supplyInput(
   deps: CommandDeps,
   by: Actor,
@@ -67,7 +67,7 @@ type AfterFailedRun = {
   readonly reason?: string | undefined
 }
 
-/** A person or a rule has rejected it: another run would only repeat the question. */
+/** A person or a rule has rejected it: another run would only ask again. */
 const FINAL = ['policy_denied', 'approval_rejected', 'malformed_payload', 'permission_denied']
 
 /** `max_attempts` of the task limits the runs of a command, including the first. */

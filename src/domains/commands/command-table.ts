@@ -43,7 +43,7 @@ export type StoredEffect = Omit<
   readonly read_back: unknown
 }
 
-/** The columns that a write may change beside the status, each with its value in the document `set` of the statement. */
+/** The columns that a write may change in addition to the status, each with its value in the document `set` of the statement. */
 export const patchedColumns = {
   payload: `w.set->'payload'`,
   payload_hash: `w.set->>'payload_hash'`,

@@ -31,7 +31,7 @@ function targetOf(asked: JsonObject): string {
   return decoded?.ok ? decoded.value : ''
 }
 
-/** The facts about the command to compensate. A command of another workspace does not exist. */
+/** The facts about the command to compensate. A command of another workspace is reported as not found. */
 export const compensationFacts: FactSources = {
   compensation_target: async ({ db }, { workspace_id, payload: asked }) => {
     const found = await findCommand(db, workspace_id, targetOf(asked))
@@ -44,7 +44,7 @@ export const compensationFacts: FactSources = {
 const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
 const factsOf = (value: unknown): Facts => (typeof value === 'object' && value !== null ? (value as Facts) : {})
 
-/** Compensation needs an operator: an administrator who asks in person is one, for everyone else one is asked. */
+/** Compensation needs an operator: an administrator's own request counts as one; for all other requests Concord asks one. */
 function decideCompensation({ command, context }: PolicyInput): PolicyAnswer {
   const target = factsOf(context['facts'])['compensation_target']
   if (typeof target !== 'object' || target === null) return deny('There is no such command.')

@@ -89,7 +89,7 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
       const isOver =
         turn.signal.aborted || round >= ROUNDS_MAX || (round > 0 && deps.now().getTime() - startedMs >= SLICE_MS)
       if (isOver && !last) break
-      // The outcome of a call is always recorded, with all that follows from it. No call begins in a turn that is over.
+      // The outcome of a call is always recorded, with all that follows from it. No call begins in a turn that has used up its time.
       const limit = isAlone ? 'outcome' : isOver ? 'no_call' : 'none'
       const { draft, next } = await decideNext(deps, turn, last, isKeyTaken, limit)
       const written = await commitTurn(deps, turn, draft.write, next, last)
@@ -312,12 +312,12 @@ const setAside = statement<{ readonly command_id: string }>(
 where command_id = $1::uuid and turn_token = $2::uuid returning command_id`,
 )
 
-/** Our own fault, or the JavaScript engine's: a value nested too deep exhausts the stack. */
+/** A bug in Concord, or a stack overflow on a value that is nested too deeply. */
 function isUnreadable(error: unknown): error is Error {
   return (error instanceof KernelFault && error.code === 'commands.row.unreadable') || error instanceof RangeError
 }
 
-/** Sets aside a command with an unreadable row, which no constraint would allow, and reports it once. Other commands are not affected. */
+/** Quarantines a command with an unreadable row, which no constraint would allow, and reports it once. Other commands are not affected. */
 async function quarantine(deps: CommandDeps, { found: { command }, token }: CommandTurn, error: Error): Promise<Next> {
   await deps.db.transaction(async (tx) => {
     const [row] = await tx.run(setAside, [command.command_id, token])

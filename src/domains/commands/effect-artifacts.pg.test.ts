@@ -226,7 +226,7 @@ describe('artifacts of effects', () => {
     const old = await aNote({ text: 'old' })
     await aNote({ text: 'new', supersedes: old.artifact_id })
     const cases: readonly (readonly [Result, RegExp])[] = [
-      [{ ...good, checksum: `sha256:${'0'.repeat(64)}` }, /another checksum than the request/],
+      [{ ...good, checksum: `sha256:${'0'.repeat(64)}` }, /differs from the one in the request/],
       [foreign, /no such artifact/],
       [diary, /no such artifact/],
       [old, /superseded cannot be published/],

@@ -36,7 +36,7 @@ type ExplainedStep = {
     | 'outcome'
   readonly at: Date
   readonly by: string
-  /** What people call them; null for roles and for Concord itself. */
+  /** Their display names; null for roles and for Concord itself. */
   readonly by_name: string | null
   readonly text: string
   readonly event_id: string

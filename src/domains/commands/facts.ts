@@ -1,5 +1,5 @@
 /**
- * The facts that policy rules read beside the command itself. They are loaded before the rules run, so evaluation stays pure, and they are
+ * The facts that policy rules read in addition to the command itself. They are loaded before the rules run, so evaluation stays pure, and they are
  * recorded with the decision. `connector_scopes` lists the connectors that the project grants to the requester, for the rule
  * `connector_scope`. A connector without a grant is open to everyone who may act; whether it has a credential does not matter.
  */

@@ -1,4 +1,4 @@
-/** Decides about a new command in the request that submits it, before its first commit or right after it. */
+/** Decides a new command in the request that submits it, before its first commit or right after it. */
 import { failpoint } from '#store'
 import { inProcessTurnName } from '#turns'
 import { type Folded, fold } from './advance.ts'
@@ -11,8 +11,8 @@ import { commitWith, foldFresh } from './drive.ts'
 import { findHandler } from './tasks.ts'
 
 /**
- * Decides about a new command before its first commit, as far as one commit can hold it: until its first effect begins in the turn with this
- * token, or to its end where its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
+ * Decides a new command before its first commit, up to what one commit can hold: until its first effect begins in the
+ * turn with this token, or until its end if its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
  */
 export async function decideNew(
   deps: CommandDeps,
@@ -48,7 +48,7 @@ export async function runInline(deps: CommandDeps, stored: StoredCommand): Promi
 
 type InlineRun = { readonly folded: Folded; readonly works: readonly Work[] }
 
-/** Folds and calls until the end of the command. With `isReadOnly` only effects are called that change nothing and need no record. */
+/** Folds and calls until the end of the command. With `isReadOnly`, calls only effects that change nothing and need no record. */
 async function foldInline(
   deps: CommandDeps,
   command: StoredCommand,

@@ -37,7 +37,7 @@ export type CommandInserts = {
 /** How long a batch waits for another open transaction with one of its keys; the rest of the batch waits with it. */
 export const KEY_WAIT = "lock_timeout = '500ms'"
 const UNIQUE_VIOLATION = '23505'
-/** The first request commits within one statement of ours, so the second look finds it. */
+/** The first request commits within one statement of ours, so the second read finds it. */
 const LOOKS_MAX = 10
 
 const columns = {
@@ -140,7 +140,7 @@ async function insertOne(sql: Sql, sent: Sent): Promise<Opened> {
     const first = await findFirst(sql, sent.item)
     if (first) return first
   }
-  throw new KernelFault('store.once.unsettled', 'The index of keys refuses a key that no command has.')
+  throw new KernelFault('store.once.unsettled', 'The unique index rejected a key that no command has.')
 }
 
 /** After a lost connection: its statement may have committed, or may commit only now, while ours waits for it. */

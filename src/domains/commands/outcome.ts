@@ -53,7 +53,7 @@ export function decideAfterFailure(
   if (happened === 'no' || effectClass === 'read') return retryOr({ t: 'fail' })
   switch (effectClass) {
     case 'keyed':
-      // The provider knows our key: the same call again does nothing twice and reports the outcome of the first.
+      // The provider knows our key: a repeated call changes nothing and reports the outcome of the first.
       return retryOr({ t: 'ask_person' })
     case 'queryable':
       return { t: 'look_up' }
@@ -86,7 +86,7 @@ const PROCESS_AGAIN_MS = 60_000
 
 /** Begins an attempt. The statement that writes it checks that the command is still in the state in which it was read. */
 export function beginEffect({ command }: CommandWithEffects, { turn }: Seen, effect: StoredEffect): Step {
-  // Executing with no retry due: an earlier attempt may have done it. That stays in doubt until the provider can tell.
+  // Executing with no retry due: an earlier attempt may have done it. That stays in doubt until the provider reports it.
   const isCut = effect.status === 'executing' && effect.run_after === null
   const attempt = effect.attempt + 1
   const change: Change = {
@@ -206,7 +206,8 @@ function recordPending({ command }: CommandWithEffects, effect: StoredEffect, aw
   })
   if ('process' in awaits) return { changes: [wait({ outcome: 'waiting', process: awaits.process })], next: proceed }
   const { commandId, wanted } = awaits
-  if (!isUuid(commandId)) throw new KernelFault('commands.effect.pending', 'the effect waits for an id of no command')
+  if (!isUuid(commandId))
+    throw new KernelFault('commands.effect.pending', 'the effect waits for an id that is not a command id')
   const waits = wait({ outcome: 'waiting', command_id: commandId, ...(wanted === 'succeeded' ? {} : { wanted }) })
   const blocked = move('blocked', workerActor, { reason: 'child_command', child_command_id: commandId })
   const changes = command.status === 'running' ? [waits, blocked] : [waits]
@@ -224,7 +225,7 @@ function afterFailure(
   isSettled = false,
 ): Step {
   const { found, seen, effect, handler, at } = attempted
-  // "Not done" is about this attempt. An earlier one that was cut may have done it.
+  // "Not done" is about this attempt. An earlier attempt that was interrupted may have done it.
   const isDoubtful = !isSettled && readBackOf(effect).outcome === 'unknown'
   const failure = isDoubtful ? { ...reported, happened: 'unknown' as const } : reported
   const { attempt } = effect
@@ -241,7 +242,7 @@ function afterFailure(
   }
 }
 
-/** The provider does not know the effect. */
+/** The provider has no record of the effect. */
 function afterMissing(attempted: Attempted, asked: LookUp | undefined): Step {
   const { found, seen, effect, handler, at } = attempted
   if (!asked || asked.why === 'process') return awaitProcess(at)
@@ -320,7 +321,7 @@ export function failEffect(
   return { changes: [failed, ...haltCompensation(found, effect, failure)], next: { t: 'end' } }
 }
 
-/** Undoes nothing further. The drift event says how far the compensation came. */
+/** Undoes nothing further. The drift event records how far the compensation got. */
 function haltCompensation(
   { effects }: CommandWithEffects,
   effect: StoredEffect,

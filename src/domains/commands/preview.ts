@@ -1,4 +1,4 @@
-/** Decides about a request without recording it: the policy decision, the approvers and whether they can decide, and the effects. */
+/** Decides a request without recording it: the policy decision, the approvers and whether they can decide, and the effects. */
 import { z } from 'zod'
 import { timeView } from '#contract'
 import { type ApprovalRequest, findRequestBlocked, showActor } from '#domains/approvals'

@@ -52,7 +52,7 @@ type NextMove = {
 
 /** What Concord does next, by status. */
 const NEXT_BY_CONCORD: Readonly<Record<string, string>> = {
-  created: 'It is validated and put to policy.',
+  created: 'It is validated and evaluated by policy.',
   validated: 'Policy decides, or has delayed the decision.',
   approved: 'It is planned and queued.',
   queued: 'It runs when a worker is free and the commands it depends on are done.',
@@ -66,7 +66,7 @@ export function nextMoves(found: CommandWithEffects, type: CommandType | undefin
   const { status } = command
   const moves: NextMove[] = []
   const add = (action: NextMove['action'], by: NextMove['by'], what: string) => void moves.push({ action, by, what })
-  // No approval helps while the task is missing. A queued command has its plan and needs only the handlers of its effects.
+  // An approval has no effect while the task is missing. A queued command has its plan and needs only the handlers of its effects.
   if (!type && (status === 'approved' || status === 'waiting_for_approval'))
     add('wait', ['operator'], `It cannot continue: ${sayTaskGone(command)}.`)
   else if (NEXT_BY_CONCORD[status] !== undefined) add('wait', ['concord'], NEXT_BY_CONCORD[status])
@@ -76,7 +76,7 @@ export function nextMoves(found: CommandWithEffects, type: CommandType | undefin
   if (isAsked) add('reconcile_effect', ['operator'], 'Say whether the effect was done.')
   if (status === 'blocked' && !isAsked) add('wait', ['concord'], 'It waits for the command that it started.')
   if (decideCancel(found).t !== 'nothing') {
-    const stop = command.completed_at === null ? 'Stop it' : 'Close it for good'
+    const stop = command.completed_at === null ? 'Stop it' : 'Close it permanently'
     const rest =
       command.cancellation_mode === 'compensate_then_stop' ? ' and undo its effects.' : '; its effects are kept.'
     add('cancel', [...(type?.cancellable_by ?? ['requester', 'admin'])], stop + rest)

@@ -76,7 +76,7 @@ function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
   if (!known.success) return deny('There is no such artifact.')
   const { status, checksum, data_class, external_sharing } = known.data
   const asked = input.command['payload'] as JsonObject
-  if (checksum !== asked['checksum']) return deny('The artifact has another checksum than the request.')
+  if (checksum !== asked['checksum']) return deny('The checksum of the artifact differs from the one in the request.')
   if (!['ready', 'unpublished', 'published'].includes(status))
     return deny(`An artifact that is ${status} cannot be published.`)
   const isOutside = decideExternalSharing(input).decision !== 'allow'
@@ -105,7 +105,7 @@ export const publishArtifactDefinitions: readonly Definition[] = [
     async do({ payload: asked, artifacts }) {
       const artifact = await artifacts.find(idOf(asked))
       if (artifact.checksum !== asked['checksum'])
-        throw new EffectFailure('validation_error', 'the artifact has another checksum than the request')
+        throw new EffectFailure('validation_error', 'the checksum of the artifact differs from the one in the request')
       const destination = textOf(asked, 'destination')
       await artifacts.publish(artifact.artifact_id, destination)
       return { artifact_id: artifact.artifact_id, checksum: artifact.checksum, destination }
@@ -135,7 +135,7 @@ export const publishArtifactDefinitions: readonly Definition[] = [
     cancellable_by: ['requester', 'admin'],
     audit: ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed', 'artifact_published'],
     risk_level: 'medium',
-    // The fields of the request are public. The content is not, and `artifact_sharing` decides about it.
+    // The fields of the request are public. The content is not, and the rule `artifact_sharing` checks it.
     fields: { artifact_id: 'public', checksum: 'public', destination: 'public' },
     approval: { approver: 'role:data_owner' },
     idempotency: { required: false },

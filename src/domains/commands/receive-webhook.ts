@@ -42,7 +42,7 @@ export function checkDelivery(
   now: Date,
 ): Decision<string> {
   const given = SIGNATURE.exec(signature ?? '')?.[1]
-  const wrong = refuse('signature', 'The signature does not fit this delivery.', {
+  const wrong = refuse('signature', 'The signature does not match this delivery.', {
     hint: 'webhook-signature is v1= and the lower-case hex HMAC-SHA-256 of id.timestamp.body.',
   })
   if (
@@ -57,7 +57,7 @@ export function checkDelivery(
   if (!timingSafeEqual(expected, Buffer.from(given, 'hex'))) return wrong
   const distance = Math.abs(now.getTime() - Number(timestamp) * 1_000)
   if (distance > TOLERANCE_MS)
-    return refuse('timestamp', 'The delivery is too old or from the future.', {
+    return refuse('timestamp', 'The timestamp of the delivery is too old or in the future.', {
       facts: { tolerance_s: TOLERANCE_MS / 1_000 },
     })
   return accept(id)

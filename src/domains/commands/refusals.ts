@@ -24,7 +24,7 @@ export const commandRefusals = {
   'commands.definition.invalid': ['invalid', DEFINITION],
   'commands.payload.malformed': [
     'invalid',
-    'Send a payload that fits the task; GET /task-types shows its payload_schema.',
+    'Send a payload that matches the task; GET /task-types shows its payload_schema.',
   ],
   'commands.command.not_found': ['not_found', 'GET /commands lists those of this workspace.'],
   'commands.command.not_waiting': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],

@@ -110,7 +110,7 @@ export async function fireSchedule(
 ): Promise<Decision<SubmittedCommand>> {
   const task = findScheduledTask(deps.catalog, spec.command_type)
   if (!task)
-    return refuse('task_unknown', `No task has the command type ${quote(spec.command_type)} any more.`, {
+    return refuse('task_unknown', `No task has the command type ${quote(spec.command_type)} now.`, {
       path: 'command_type',
     })
   return submitCommand(deps, by ?? { id: `schedule:${spec.name}`, kind: 'system', traceId }, {

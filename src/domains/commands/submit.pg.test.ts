@@ -1,7 +1,9 @@
 /** Taking requests in: once per key, whatever arrives together; the audit row with it or neither; nothing started twice. */
 import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
+import { canonicalJson } from '#kernel/canonical-json'
 import { errorClasses } from '#kernel/error-classes'
 import { openDb } from '#store'
 import { openRoomOn, openTestRoom, randomKey, type TestRoom } from '#test/commands'
@@ -55,6 +57,13 @@ describe('submit', () => {
       `select payload from concord.domain_events where event_type = 'command_rejected' order by seq desc limit 1`,
     )
     assert.equal(audit?.payload.code, 'key_reused')
+  })
+
+  test('the fingerprint is that of the canonical task, payload and terms: rows from before must be found again', async () => {
+    const payload = { subject: 'é "quoted"', steps: [], decide: 'allow' }
+    const { command } = accepted(await send({ idempotencyKey: randomKey(), payload, cancellationMode: 'graceful' }))
+    const terms = { cancellation_mode: 'graceful', depends_on: [] }
+    assert.equal(command.request_fingerprint, hash('sha256', canonicalJson(['Work', payload, terms])))
   })
 
   test('[SEC-08] the same key in another workspace is another command and tells nothing', async () => {

@@ -17,7 +17,7 @@ import { type CommandContext, processOf, type StoredCommand } from './command-ta
 import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
 import { type DependsOn, insertDependency, refuseParent } from './add-dependency.ts'
-import { findTask, payloadHash, validatePayload } from './tasks.ts'
+import { findTask, validatePayload } from './tasks.ts'
 import type { Folded } from './advance.ts'
 import { composeWrite, fail, type WriteEvent } from './change.ts'
 import type { CommandDeps } from './deps.ts'
@@ -171,6 +171,7 @@ export function rowOf(
   at: Date,
 ): StoredCommand {
   const { name } = task.spec
+  const payloadText = canonicalJson(input.payload)
   return {
     ...columnsSetLater,
     command_id: newId(),
@@ -180,12 +181,12 @@ export function rowOf(
     requested_by: by.id,
     ingress: input.ingress,
     payload: input.payload,
-    payload_hash: payloadHash(input.payload),
+    payload_hash: hash('sha256', payloadText),
     context: contextOf(by, input),
     status: 'created',
     cancellation_mode: mode ?? task.type.cancellation_mode,
     idempotency_key: key ?? null,
-    request_fingerprint: fingerprintOf(name, input),
+    request_fingerprint: fingerprintOf(name, payloadText, input),
     created_at: at,
     updated_at: at,
   }
@@ -268,14 +269,15 @@ function contextOf(by: Actor, input: SubmitCommand): CommandContext {
   }
 }
 
-function fingerprintOf(taskName: string, { payload, dependsOn, cancellationMode }: SubmitCommand): string {
+/** Of the canonical JSON of `[task, payload, terms]`; the text of the payload is already known. */
+function fingerprintOf(taskName: string, payloadText: string, { dependsOn, cancellationMode }: SubmitCommand): string {
   const parents = (dependsOn ?? []).map(({ commandId, requiredStatus, propagateCancellation }) => [
     commandId,
     requiredStatus ?? 'succeeded',
     propagateCancellation ?? true,
   ])
   const terms = { cancellation_mode: cancellationMode ?? null, depends_on: parents }
-  return hash('sha256', canonicalJson([taskName, payload, terms]))
+  return hash('sha256', `[${canonicalJson(taskName)},${payloadText},${canonicalJson(terms)}]`)
 }
 
 /** Records a rejected request without its payload: who asked for what, and why it was refused. */

@@ -99,7 +99,7 @@ type PayloadVerdict =
 
 const ERRORS_MAX = 10
 
-/** Checks a payload against its contract: it fits, a field is missing that can still be supplied, or it is malformed. */
+/** Checks a payload against its contract: it is valid, a field is missing that can still be supplied, or it is malformed. */
 export function validatePayload(
   type: CommandType,
   spec: Pick<TaskSpec, 'required_inputs'>,

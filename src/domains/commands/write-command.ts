@@ -204,7 +204,7 @@ function resultOf(
   { n: _n, new_status: _status, touched: ids, dependents, ...row }: Written,
 ): WriteResult {
   const missed = write.effectMoves.find(({ domain_effect_id }) => !ids.includes(domain_effect_id))
-  // The row was ours, but the effect was not as read: another writer changed it without holding the command.
+  // The turn held the row, but the effect has changed since it was read: another writer changed it without holding the command.
   if (missed)
     throw new KernelFault('commands.effect.torn', 'an effect changed outside its turn', {
       domain_effect_id: missed.domain_effect_id,
@@ -225,7 +225,7 @@ function followerOf({ command: { context }, to, set }: Write) {
 const WAITS_FOR_PEOPLE: readonly string[] = ['waiting_for_input', 'waiting_for_approval', 'blocked']
 
 export type CommandWriter = {
-  /** Settles after the commit. A refusal means that the row was no longer as read. */
+  /** Settles after the commit. A refusal means that the row has changed since it was read. */
   commit(write: Write): Promise<Decision<WriteResult>>
   /** Writes inside the caller's transaction, for decisions that write other tables too. The write may take the turn. */
   commitIn(tx: Tx, write: Write, takes?: Taking): Promise<Decision<WriteResult>>

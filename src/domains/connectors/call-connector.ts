@@ -59,7 +59,7 @@ async function callOperation(
       return connector.call({ ...request, context: { ...context, ...given } })
     })
     const result = judgeAnswer(operation, answer, scrubber)
-    // A cancelled call says nothing about the provider.
+    // A cancelled call proves nothing about the health of the provider.
     if (!result.ok && context.signal.aborted) breaker.release()
     else breaker.record(result.error?.error_class, deps.now())
     return await completeCall(deps, called, request, invocationId, startedAt, result)

@@ -190,7 +190,7 @@ export function checkOpened(definition: ConnectorDefinition, connector: Connecto
   return [
     ...(connector.name === definition.name
       ? []
-      : [finding('name', definition.name, `It calls itself ${connector.name}.`)]),
+      : [finding('name', definition.name, `The opened connector has the name ${connector.name}.`)]),
     ...(connector.connector_type === definition.connector_type
       ? []
       : [finding('connector_type', definition.name, `It has the type ${connector.connector_type}.`)]),

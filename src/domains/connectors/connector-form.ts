@@ -152,7 +152,7 @@ export function connectorOfForm(
       const [issue] = error.issues
       return no(`settings.${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'not valid'}`, 'settings')
     }
-    return no(error instanceof Error ? error.message : 'The connector cannot be made.', 'operations')
+    return no(error instanceof Error ? error.message : 'The connector cannot be created.', 'operations')
   }
 }
 

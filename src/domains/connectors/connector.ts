@@ -7,7 +7,7 @@ import type { JsonObject, JsonValue } from '#kernel/json-value'
 import type { RiskLevel } from '#kernel/policy/policy'
 import type { Decision } from '#kernel/refusal'
 
-/** Whether a failed call may have changed something all the same. */
+/** Whether a failed call may have changed something. */
 export type Happened = 'no' | 'unknown'
 
 export type CallContext = {
@@ -32,7 +32,7 @@ export type CallContext = {
   readonly confirmDefinition: (said: JsonObject | null) => Promise<void>
 }
 
-/** What `look` gets: it calls no operation. */
+/** The context of `look`, which does not call operations. */
 export type LookContext = Pick<CallContext, 'signal' | 'timeout_ms' | 'output_max_bytes' | 'secret' | 'conceal'>
 type SeenDefinition = { readonly operation: string; readonly definition: JsonObject }
 
@@ -207,7 +207,7 @@ export type ConnectorDefinition = {
   /** The strictest class of data that may pass through it. */
   readonly data_class_max: DataClass
   readonly operations: readonly ConnectorOperationContract[]
-  /** References beside `auth.secret_ref` that its calls may resolve; every other reference is refused. */
+  /** References in addition to `auth.secret_ref` that its calls may resolve; every other reference is refused. */
   readonly secret_refs: readonly string[]
   /** Settings that people see; a secret among them is refused. */
   readonly settings: JsonObject

@@ -1,4 +1,4 @@
-/** The shapes of this room at the edge: connectors, their operations as tools, their calls and their definitions. None shows a reference to a secret. */
+/** The API shapes of this room: connectors, their operations as tools, their calls and their definitions. None shows a reference to a secret. */
 import { z } from 'zod'
 import { idView, timeView } from '#contract'
 import { dataClasses } from '#kernel/data-class'

@@ -220,7 +220,7 @@ export function openConfirm(
   const [connectorName, operation] = [called.definition.name, called.operation.name]
   return async (given) => {
     const seen = scrubber.value(given)
-    // Replaced texts keep an object an object; null means that the provider no longer has the operation.
+    // Replacing texts does not change the type: an object stays an object; null means that the provider no longer has the operation.
     const said: JsonObject = seen !== null && isJsonObject(seen) ? seen : {}
     const hash = hashDefinition(said)
     if (hash !== stored?.seen_hash)
@@ -331,7 +331,7 @@ export async function checkDefinitions(
     const reason = scrubber.text(result.error?.message ?? 'The provider did not answer.')
     return refuse('connectors.definition.unavailable', `${name}: ${reason}`)
   }
-  // Replaced texts keep an object an object.
+  // Replacing texts does not change the type: an object stays an object.
   for (const { operation, definition: said } of seen)
     await noteDefinition(
       deps,

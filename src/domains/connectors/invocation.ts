@@ -275,20 +275,20 @@ export async function listInvocations(db: Db, query: ListInvocations): Promise<I
   return { items, next: last && [last.connector_invocation_id] }
 }
 
-/** The command decides about the effect, and looks it up before it repeats anything. */
+/** The command settles the effect, and looks it up before it repeats anything. */
 const abandoned: ConnectorError = {
   error_class: 'timeout',
   message: 'No answer was recorded in time because the process that made the call ended.',
   happened: 'unknown',
 }
 
-/** A live process completes its call at the time limit; this long after it, the process is gone. */
+/** A live process completes its call at the time limit; this long after it, the process has ended. */
 const MARGIN_MS = 60_000
 
 type SweepDeps = Pick<ConnectorDeps, 'db' | 'now' | 'newId'>
 
 /**
- * Settles the calls of processes that are gone. The first sweep looks at all calls, each later one starts where a complete sweep before it
+ * Settles the calls of processes that have ended. The first sweep looks at all calls, each later one starts where a complete sweep before it
  * ended. A call of a connector that is no longer declared could last the longest time that a declaration may set.
  */
 export function openAbandonedSweep(deps: SweepDeps, definitions: readonly ConnectorDefinition[]) {

@@ -18,7 +18,7 @@ export type Connectors = {
   isOpen(name: string): boolean
   /** Returns the state of each connector, and refreshes those that can be refreshed. */
   sync(asked: SyncConnectors): Promise<readonly SyncedConnector[]>
-  /** Settles the calls of processes that are gone, and returns how many. */
+  /** Settles the calls of processes that have ended, and returns how many. */
   settleAbandoned(asked: { readonly traceId: string }): Promise<number>
   close(): Promise<void>
 }

@@ -119,7 +119,7 @@ export function openScrubber(): Scrubber {
   }
 }
 
-/** Plain, in JSON, in a URL, as hex, and as base64, also inside a longer text, where it has one of three alignments. */
+/** Plain, in JSON, in a URL, as hex, and as base64, including base64 inside a longer text, where it has one of three alignments. */
 function formsOf(secret: string): readonly string[] {
   const bytes = Buffer.from(secret, 'utf8')
   const hex = bytes.toString('hex')

@@ -84,7 +84,7 @@ async function refresh(
     const message = `The description of the provider cannot be stored: ${guarded.reason}`
     throw new ConnectorFailure('validation_error', message, 'no')
   })
-  // Replaced texts keep an object an object.
+  // Replacing texts does not change the type: an object stays an object.
   if (ok) return { refreshed: scrubber.value(output) as JsonObject, error: null }
   const message = scrubber.text(error?.message ?? 'The call failed.')
   return { refreshed: null, error: message.slice(0, ERROR_CHARS_MAX) }

@@ -9,7 +9,7 @@ const PLACE = /\{(key|(?:input|output)(?:\.[A-Za-z0-9_-]+)*)\}/g
 export function fillTemplate(template: JsonObject, facts: TemplateFacts): Decision<JsonObject> {
   const filled = fill(template, facts)
   if (!filled.ok) return filled
-  // A filled object is an object.
+  // Filling placeholders does not change the type: an object stays an object.
   return accept(filled.value as JsonObject)
 }
 

@@ -1,4 +1,4 @@
-/** The shapes that cross the edge of the identity room: what callers send, and what they get to see. */
+/** The API shapes of this room: requests and responses. */
 import type { Principal } from '#kernel/actor'
 import { z } from 'zod'
 import {
@@ -146,7 +146,7 @@ export function toApiKeyView(key: StoredApiKey): ApiKeyView {
   }
 }
 
-/** The shapes of people, org roles and invitations as they cross the edge of this room. */
+/** The API shapes of people, org roles and invitations. */
 export const personView = z
   .object({
     user_id: idView('user'),

@@ -134,7 +134,7 @@ export type NamedPersons = {
   readonly admins?: boolean
 }
 
-/** Returns the named people and role holders who may act in the workspace: without those who left, may not enter, or only read. */
+/** Returns the named people and role holders who may act in the workspace; omits those who left, may not enter, or may only read. */
 export async function listActive(
   sql: Sql,
   { workspaceId, userIds, orgRoles, admins = false }: NamedPersons,

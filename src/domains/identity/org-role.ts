@@ -68,7 +68,7 @@ async function changeMembership(
   const allowed = decideMembership(actor, orgId, userId, isGrant)
   if (!allowed.ok) return allowed
   return deps.db.transaction(async (tx) => {
-    // Both are looked up inside the org: a role or a user of another org does not exist here (I2).
+    // Both are looked up inside the org: a role or a user of another org is reported as not found (I2).
     const role = await findOrgRole(tx, orgId, slug)
     if (!role) return refuse('identity.org_role.not_found', 'There is no such role.', { path: 'role' })
     if (!(await findUser(tx, orgId, userId))) return refusePerson('user_id')

@@ -1,4 +1,4 @@
-/** Workspaces. One that the caller may not enter does not exist for the caller: unknown, foreign and closed get the same answer. */
+/** Workspaces. A workspace that the caller may not enter is reported as not found, like an unknown or closed one. */
 import type { Actor, Principal } from '#kernel/actor'
 import { isSlug, parseName, parseSlug } from '#contract'
 import { decodeId } from '#kernel/ids'
@@ -132,7 +132,7 @@ export async function resolveWorkspace(
 ): Promise<Decision<Workspace>> {
   const wanted = pickWorkspace(sources, principal.workspaceId)
   if (!wanted) return refuseWorkspace(wanted)
-  // A malformed name also queries the database, so that it takes as long as a foreign one.
+  // A malformed name also queries the database, so that it takes as long as a name in another organisation.
   const [workspace] = await deps.db.run(findEnterableWorkspace, [
     principal.orgId,
     principal.userId,

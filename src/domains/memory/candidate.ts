@@ -183,7 +183,7 @@ export async function insertCandidate(
 ): Promise<Decision<StoredCandidate>> {
   const at = now()
   const local = store.within?.(tx) ?? store
-  // First the locks, then the check: an erasure of the subject or of a source has finished, or waits for this write.
+  // Takes the locks before the check: an erasure of the subject or of a source has then finished, or waits for this write.
   await shareSubjects(tx, local, workspaceId, memory)
   const named = new Set([...memory.derived_from, ...(memory.supersedes === null ? [] : [memory.supersedes])])
   const found = await Promise.all([...named].map((memoryId) => local.get({ workspaceId, memoryId })))

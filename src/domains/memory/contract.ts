@@ -1,4 +1,4 @@
-/** The shapes of this room at the edge: proposals, memories, candidates, consents, holds and erasures. */
+/** The API shapes of this room: proposals, memories, candidates, consents, holds and erasures. */
 import { z } from 'zod'
 import { exampleId, idField, idView, instantField, orNull, parsedField, textView, timeView } from '#contract'
 import { encodeId, type IdKind } from '#kernel/ids'

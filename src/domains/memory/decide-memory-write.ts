@@ -1,4 +1,4 @@
-/** Decides whether a candidate is written at once, put to a person, or refused. Pure. */
+/** Decides whether a candidate is written at once, sent to a person, or refused. Pure. */
 import type { DataClass } from '#kernel/data-class'
 import { encodeId } from '#kernel/ids'
 import type { RefusalCode } from '#kernel/refusal'
@@ -8,7 +8,7 @@ import type { MemorySchema } from './memory-schema.ts'
 /** A lower confidence needs an approval. */
 const HIGH_CONFIDENCE = 0.8
 const lowRiskTypes: readonly MemoryType[] = ['preference', 'workflow_preference']
-/** Every other scope reaches people beside the subject. */
+/** Every other scope affects people other than the subject. */
 const narrowScopes: readonly MemoryScope[] = ['user', 'project']
 
 /** An active record with the same key. */

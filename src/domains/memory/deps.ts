@@ -1,4 +1,4 @@
-/** What the services of this room need from outside, and the port through which every room lists and erases what it knows about a subject. */
+/** What the services of this room need from outside, and the port through which every room lists and erases its data about a subject. */
 import type { Actor } from '#kernel/actor'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
@@ -18,7 +18,7 @@ export type MemoryDeps = {
   readonly forgettables: readonly Forgettable[]
 }
 
-/** One thing that knows the subject: its kind and id, never its content. */
+/** One item with data about the subject: its kind and id, never its content. */
 export type KnownItem = { readonly kind: string; readonly id: string; readonly isHeld?: boolean }
 
 /** A subject, the memories about it or derived from it, and the commands that wrote them. */
@@ -48,6 +48,6 @@ export type ForgetPreview = {
   readonly items: readonly KnownItem[]
   readonly consents: readonly StoredConsent[]
   readonly holds: readonly StoredHold[]
-  /** How many active holds there are, on the subject or on things that know it. An erasure needs zero. */
+  /** How many active holds there are, on the subject or on items about it. An erasure needs zero. */
   readonly hold_count: number
 }

@@ -1,4 +1,4 @@
-/** What memory itself knows about a subject: its lineage, and how the rows of the lineage are emptied. */
+/** The data of this room about a subject: its lineage, and how the rows of the lineage are emptied. */
 import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import { accept } from '#kernel/refusal'

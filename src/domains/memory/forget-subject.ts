@@ -46,7 +46,7 @@ async function lockLineage(tx: Tx, workspaceId: string, subject: Subject): Promi
     for (const each of subjects) await excludeWriters(tx, workspaceId, each)
     locked = [...locked, ...subjects]
     const lineage = await findLineage(tx, workspaceId, subject)
-    // Earlier writers have committed by now, and may have added derived memories about further subjects.
+    // Earlier writers have committed by now, and may have added derived memories about other subjects.
     subjects = lineage.subjects.filter((one) => !locked.some((other) => isSameSubject(one, other)))
     if (subjects.length === 0) return lineage
   }

@@ -1,4 +1,4 @@
-/** Holds: what must be kept about a subject even if its erasure is requested. Holds, writers and an erasure of one subject exclude each other (M9, M10). */
+/** Holds: what must be kept about a subject even if its erasure is requested. Locks make holds, writers and an erasure of one subject mutually exclusive (M9, M10). */
 import { hash } from 'node:crypto'
 import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -33,7 +33,7 @@ export async function excludeWriters(tx: Tx, workspaceId: string, subject: Subje
 
 /**
  * For a writer: until the transaction ends, no other erases the subject of the memory, or the subjects of the memories that it is
- * derived from. Writers do not exclude each other.
+ * derived from. Writers do not block each other.
  */
 export async function shareSubjects(
   tx: Tx,

@@ -12,7 +12,7 @@ import type { MemorySensitivity, Subject } from './memory-record.ts'
 const KIND = /^[a-z][a-z0-9_]{0,49}$/
 const ID_CHARS_MAX = 200
 
-/** Stores a user of this installation by UUID, in whatever form the id was written, so that one person is one subject. */
+/** Stores a user of this installation by UUID for every written form of the id, so that one person is one subject. */
 export function parseSubject(text: string): Decision<Subject> {
   const [kind = '', ...rest] = text.split(':')
   const id = rest.join(':').normalize('NFC')

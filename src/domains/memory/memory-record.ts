@@ -69,7 +69,7 @@ export const records = defineTable<StoredMemory>()({
   links: ['workspace_id', 'command_id'],
 })
 
-/** When a row moves, what else the move sets, and what its event says. */
+/** A move of a row: its time, the columns that it sets, and the payload of its event. */
 export type Moving = {
   readonly at: Date
   readonly newId: NewId

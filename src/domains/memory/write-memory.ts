@@ -85,7 +85,7 @@ export function assessCandidate(deps: MemoryDeps, actor: Actor, ref: CandidateRe
   })
 }
 
-/** A candidate that waits for a person is written only after an approval, even when the reasons are gone. Pure. */
+/** A candidate that waits for a person is written only after an approval, even when the reasons no longer apply. Pure. */
 function onceAsked(
   { status }: StoredCandidate,
   { conflict }: Pick<MemoryWriteFacts, 'conflict'>,

@@ -146,7 +146,7 @@ export function swapJobs(
     if (!other.ok) return other
     const moved = [savePlace(tx, jobId, other.value), savePlace(tx, otherId, one.value)] as const
     if (moved[0] && moved[1]) return accept([moved[0], moved[1]])
-    throw new KernelFault('scheduler.broken', 'A QUEUED job that was read in this transaction is gone.')
+    throw new KernelFault('scheduler.broken', 'A QUEUED job that was read in this transaction no longer exists.')
   })
 }
 
@@ -155,7 +155,7 @@ export function cancelJob(scheduler: Scheduler, jobId: string): Decision<StoredJ
   const now = nowMs(scheduler)
   return scheduler.db.write((tx) => {
     const cancelled = saveJobCancelled(tx, jobId, now)
-    // Not QUEUED any more, so this refuses.
+    // No longer QUEUED, so this refuses.
     if (!cancelled) return requireQueued(tx, jobId)
     notifyCancelled(tx, cancelled, 'operator', now)
     settleGroup(scheduler, tx, cancelled, false, now)

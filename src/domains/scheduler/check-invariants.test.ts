@@ -158,7 +158,7 @@ test('[SCH-124] the report names the invariant, its rule and the rows', () => {
   plant(scheduler, `update jobs set position = 100, priority = 0 where status = 'QUEUED'`)
   assert.match(
     describeSelfCheck(must(checkInvariants(scheduler))),
-    /^S08 broken: no two queued jobs in one place \(1\): /,
+    /^S08 broken: no two queued jobs at one position \(1\): /,
   )
   scheduler.close()
 })

@@ -36,7 +36,7 @@ const invariants = {
     `select j.job_id as about from jobs j join job_runs r on r.job_id = j.job_id where json(j.params) <> json(r.params_snapshot)`,
   ],
   S08: [
-    'no two queued jobs in one place',
+    'no two queued jobs at one position',
     `select group_concat(job_id, ' ') as about from jobs where status = 'QUEUED' group by priority, position having count(*) > 1`,
   ],
   S09: [
@@ -44,13 +44,13 @@ const invariants = {
     `select c.job_id as about from jobs c join job_runs r on r.job_id = c.retry_of where r.status is not 'FAILED'`,
   ],
   S12: [
-    'no job of the queue started beside a reservation',
+    'no queued job started during a reservation',
     `select r.run_id as about from job_runs r join jobs j on j.job_id = r.job_id
       join direct_reservations d on r.started_at > d.reserved_at and r.started_at < coalesce(d.ended_at, d.expires_at)
       where j.reservation_id is not d.reservation_id`,
   ],
   S13: [
-    'a retry follows exactly where it was decided',
+    'a retry exists exactly where it was decided',
     `select r.job_id as about from job_runs r left join jobs c on c.retry_of = r.job_id
       where r.status = 'FAILED' and (r.retry_decided is 'retry') <> (c.job_id is not null)`,
   ],
@@ -131,9 +131,9 @@ function fileViolations(reader: SqlReader): SelfCheck['violations'] {
   const isWhole = damage.length === 1 && damage[0]?.about === 'ok'
   const orphans = reader.all(foreignKeyCheck).map((row) => ({ about: `${row.table} → ${row.parent}` }))
   return [
-    ...asViolation('integrity', 'SQLite finds the file whole', isWhole ? [] : damage),
+    ...asViolation('integrity', 'SQLite reports the file as intact', isWhole ? [] : damage),
     ...asViolation('foreign_key', 'every reference has its row', orphans),
-    ...asViolation('schema', 'every table, index and guard is as it was made', changedSchema(reader)),
+    ...asViolation('schema', 'every table, index and trigger matches the migrations', changedSchema(reader)),
   ]
 }
 

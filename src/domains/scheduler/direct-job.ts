@@ -29,7 +29,7 @@ import { insertNewJob, prepareJob } from './submit-job.ts'
 
 /**
  * Takes the slot. Refuses with `slot_taken` while a queued job is in flight; no new job starts meanwhile, because the
- * reservation holds the queue back. The scheduler never retries a direct execution: that is up to the caller.
+ * reservation pauses the queue. The scheduler never retries a direct execution: that is up to the caller.
  */
 export function startDirectJob(
   scheduler: Scheduler,
@@ -105,9 +105,9 @@ function requireFreeSlot(tx: WriteTx, reservationId: string): Decision<undefined
 }
 
 /**
- * A direct execution beside a running scheduler. The caller takes the reservation and inserts the job under it; the owner of
- * the file starts the job as soon as nothing else is in flight; the caller renews the reservation and follows the job to its
- * end. Both sides communicate through the file alone, so either may die at any moment: the reservation then expires, and a job
+ * A direct execution while a scheduler runs. The caller takes the reservation and inserts the job under it. The owner
+ * of the file starts the job as soon as nothing else is in flight. The caller renews the reservation and follows the
+ * job to its end. Both sides communicate through the file alone, so either may die at any moment: the reservation then expires, and a job
  * that has not started is cancelled with it.
  */
 export type AskedDirect = { readonly job: StoredJob; readonly reservationId: string }
@@ -140,7 +140,7 @@ export async function askForDirect(
   return queued
 }
 
-/** Called by the owner in every turn of its loop. Starts one job at a time, never beside a queued job. */
+/** Called by the owner in every turn of its loop. Starts one job at a time, never while a queued job runs. */
 export function startAskedDirect(scheduler: Scheduler): Decision<ClaimedRun | undefined> {
   const ready = requireRecovered(scheduler)
   if (!ready.ok) return ready
@@ -233,7 +233,7 @@ function refuseOwnerGone(
   const withdrawn = withdraw(scheduler, jobId)
   const gone = refuse(
     'scheduler.not_running',
-    withdrawn.ok ? 'No process runs this scheduler file any more.' : 'The scheduler that ran the job is gone.',
+    withdrawn.ok ? 'No process runs this scheduler file now.' : 'The scheduler that ran the job has ended.',
     {
       hint: withdrawn.ok ? 'Try again.' : 'The next `concord scheduler run` closes its run.',
       facts: { started: !withdrawn.ok },
@@ -243,7 +243,7 @@ function refuseOwnerGone(
 }
 
 /**
- * A direct execution from start to end in this process: reserves the slot, holds the queue back, does the work, and renews
+ * Runs a direct execution from start to end in this process: reserves the slot, which pauses the queue, does the work, and renews
  * the reservation while the work runs.
  */
 export type RunDirect = {

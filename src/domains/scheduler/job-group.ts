@@ -35,7 +35,7 @@ const selectLastOrder = query<{ last: number | null }, OfGroup>(
 const selectCurrent = query<{ found: number }, OfGroup>(`
    select exists (select 1 from jobs where group_id = $group_id
                      and finished_at is null and cancelled_at is null and hold is not 'group') as found`)
-/** Releases the next member into the queue, or into its own delay. */
+/** Releases the next member into the queue, or holds it until its start time. */
 const releaseNext = query<never, OfGroup & { now: number }>(`
    update jobs set hold = case when not_before > $now then 'delay' end
     where status = 'QUEUED' and job_id = (select job_id from jobs where group_id = $group_id and status = 'QUEUED' and hold = 'group'

@@ -45,7 +45,7 @@ export function requireQueued(reader: SqlReader, jobId: string): Decision<Stored
   const job = requireJob(reader, jobId)
   if (!job.ok || job.value.status === 'QUEUED') return job
   return refuse('scheduler.job.not_queued', `The job is ${job.value.status} and can no longer change.`, {
-    ...(job.value.status === 'RUNNING' && { hint: 'A job in flight is stopped by ending its run.' }),
+    ...(job.value.status === 'RUNNING' && { hint: 'End its run to stop a job in flight.' }),
     facts: { status: job.value.status },
   })
 }

@@ -51,7 +51,7 @@ export function checkParamsSchema(schema: JsonObject): Decision<JsonObject> {
   return visit(schema, []) ?? accept(schema)
 }
 
-/** `enum` and `const` define a value completely; any other rule beside them would be ignored. */
+/** `enum` and `const` define a value completely; any other rule would be ignored. */
 function visitChoice(node: JsonObject, at: readonly JsonStep[]): Refusal | undefined {
   const unknown = unknownKeyword(node, [...everywhere.filter((word) => word !== 'type'), 'enum', 'const'], at)
   if (unknown) return unknown
@@ -115,7 +115,7 @@ export function applyParamsSchema(schema: JsonObject, params: JsonObject): Decis
     ...(issue?.path ?? []).map((step) => (typeof step === 'number' ? step : String(step))),
   ])
   const reason = issue?.code === 'unrecognized_keys' ? `unknown ${issue.keys.map(quote).join(', ')}` : issue?.message
-  return refuse('scheduler.params.invalid', `The params do not fit the template: ${reason}.`, { path })
+  return refuse('scheduler.params.invalid', `The params do not match the template: ${reason}.`, { path })
 }
 
 function unknownKeyword(node: JsonObject, known: readonly string[], at: readonly JsonStep[]): Refusal | undefined {

@@ -70,7 +70,7 @@ function createFile(file: string): void {
 }
 
 /**
- * One owner per scheduler file: an operating system lock on an empty file beside it, taken through SQLite, whose file locks
+ * One owner per scheduler file: an operating system lock on an empty file next to it, taken through SQLite, whose file locks
  * work alike on Linux, macOS and Windows. The lock ends with its process, however that ends, and needs no process id, which
  * the system may have given to another process.
  */

@@ -33,7 +33,7 @@ export type EndOrphans = {
 }
 
 const TERM_MS = 2_000
-/** A process that survives SIGKILL hangs in the kernel, for example on a dead disk. */
+/** A process that survives SIGKILL is blocked in the kernel, for example on a dead disk. */
 const KILLED_MS = 5_000
 const LOOK_MS = 20
 
@@ -60,7 +60,7 @@ export function openOrphanEnder({
         if (await endAll(identity, 'SIGTERM', termMs)) return 'ended'
         return (await endAll(identity, 'SIGKILL', KILLED_MS)) ? 'ended' : 'alive'
       } catch {
-        // Whether it lives is unknown: a retry beside a live child would be worse than no retry.
+        // It may still be alive; a retry next to a live child would be worse than no retry.
         return 'alive'
       }
     },
@@ -68,7 +68,7 @@ export function openOrphanEnder({
 }
 
 function findOrphans(table: ProcessTable, identity: ProcessIdentity): readonly LiveProcess[] {
-  // Nothing outlives its boot.
+  // No process survives a reboot.
   if (identity.bootId !== null && table.bootId !== null && identity.bootId !== table.bootId) return []
   const all = table.list(identity.runId)
   const leader = all.find(({ pid, startedAt }) => pid === identity.pid && startedAt === identity.startedAt)
@@ -79,7 +79,7 @@ function send(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // It has ended meanwhile, or this process may not signal it: the next check shows which.
+    // It has ended meanwhile, or this process may not signal it; the next check tells the two apart.
   }
 }
 
@@ -146,7 +146,7 @@ function closeFinished(scheduler: Scheduler, tx: WriteTx, job: StoredJob, run: S
   settleGroup(scheduler, tx, job, run.status === 'FAILED' && run.retry_decided !== 'retry', now)
 }
 
-/** A run is never resumed. A child that could not be ended rules out the retry: two copies at once are worse than none. */
+/** A run is never resumed. A child that could not be ended rules out the retry: two copies at once would be worse than no retry. */
 function failInterrupted(
   scheduler: Scheduler,
   tx: WriteTx,
@@ -164,7 +164,7 @@ function failInterrupted(
   closeFailed(scheduler, tx, job, { runId, error: CRASH_ERROR, errorClass: 'infrastructure', ruledOut, now })
 }
 
-/** Step 2: expires overdue reservations. Others stay and hold the queue back until they end. */
+/** Step 2: expires overdue reservations. Others stay and pause the queue until they end. */
 function recoverReservations(scheduler: Scheduler): Decision<readonly RecoveryAction[]> {
   return scheduler.db.write((tx): Decision<readonly RecoveryAction[]> => {
     const expired = expireStale(scheduler, tx, nowMs(scheduler))
@@ -177,7 +177,7 @@ function recoverReservations(scheduler: Scheduler): Decision<readonly RecoveryAc
   })
 }
 
-/** Step 3: decides failures without a verdict. A stored verdict stays, whatever the rules are now. */
+/** Step 3: decides failures without a verdict. A stored verdict stays, even if the rules have changed. */
 function recoverVerdicts(scheduler: Scheduler): Decision<readonly RecoveryAction[]> {
   const undecided = scheduler.db.read((reader) => accept(listUndecided(reader)))
   if (!undecided.ok) return undecided

@@ -1,4 +1,4 @@
-/** Reservations for direct executions: at most one is ACTIVE and holds the queue back until it is released or expires. */
+/** Reservations for direct executions: at most one is ACTIVE and pauses the queue until it is released or expires. */
 import { z } from 'zod'
 import { orNull, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
@@ -174,7 +174,7 @@ function warnOfClock(tx: WriteTx, now: number): void {
 
 const POLL_MS = 50
 
-/** Polls until `timeoutMs` has passed, then refuses as `reserve` does. Waiting callers have no order. */
+/** Polls until `timeoutMs` has passed, then refuses as `reserve` does. Waiting callers are served in no particular order. */
 export async function waitForReservation(
   scheduler: Scheduler,
   body: z.input<typeof reserveBody>,

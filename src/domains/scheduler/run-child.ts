@@ -35,7 +35,7 @@ export type ChildInput = {
   readonly wait: Wait
 }
 
-/** A process that moved to another group may hold the pipes open for ever. */
+/** A process that moved to another group may hold the pipes open forever. */
 const PIPES_MS = 1_000
 
 export function startChild({ plan, environment, input, log, wait }: ChildInput): RunningChild {
@@ -47,7 +47,7 @@ export function startChild({ plan, environment, input, log, wait }: ChildInput):
       cwd: plan.cwd,
       env: { ...plan.environment, ...environment },
       stdio: ['pipe', 'pipe', 'pipe'],
-      // A group of its own: the job is ended with its children, and Ctrl-C for the scheduler does not reach it.
+      // A separate process group: the job is ended with its children, and Ctrl-C for the scheduler does not reach it.
       detached: true,
       windowsHide: true,
     })
@@ -100,6 +100,6 @@ function signalGroup(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(-child.pid, signal)
   } catch {
-    // The group is already gone.
+    // The group no longer exists.
   }
 }

@@ -42,7 +42,7 @@ test('[SCH-007] logs of ended runs are pruned by age; rows, paths and logs of op
   const jobId = String(before[0]?.['job_id'])
   const read = readLog(scheduler, jobId, { follow: false, wait, stop: new AbortController().signal })
   assert.equal(codeOf(read), 'scheduler.log.not_found')
-  assert.match(read.ok ? '' : read.reason, /not there any more/)
+  assert.match(read.ok ? '' : read.reason, /no longer exists/)
 })
 
 test('logs above the total size are pruned, oldest first', async () => {

@@ -1,5 +1,5 @@
 /**
- * The files beside the scheduler file: the log of each run, up to a limit beyond which output is discarded, and the requests to
+ * The files next to the scheduler file: the log of each run, up to a limit beyond which output is discarded, and the requests to
  * stop a run. Old files of ended runs are pruned by age and total size, and with them ended notifications. Rows of jobs and
  * runs are never deleted (D12); reading a pruned log is refused with the reason.
  */
@@ -18,7 +18,7 @@ import type { StoredRun } from './stored-rows.ts'
 export type RunLog = {
   readonly path: string
   write(chunk: Uint8Array): void
-  /** Writes a line of the scheduler, also when the log is full. */
+  /** Writes a line of the scheduler, even when the log is full. */
   note(text: string): void
   /** Returns the last line of output, the best short explanation of a failure. */
   lastLine(): string
@@ -27,7 +27,7 @@ export type RunLog = {
 
 const TAIL_BYTES = 2_048
 
-/** Returns the default folder of logs, beside the file; undefined for a scheduler in memory. */
+/** Returns the default folder of logs, next to the file; undefined for a scheduler in memory. */
 export function runFolderOf(file: string): string | undefined {
   return file === IN_MEMORY ? undefined : `${file}.runs`
 }
@@ -103,7 +103,7 @@ export function readLog(
   if (existsSync(run.log_path)) return accept(chunks(scheduler, jobId, options))
   return refuse(
     'scheduler.log.not_found',
-    'The log is not there any more. Logs of ended runs are kept for a limited time.',
+    'The log no longer exists. Logs of ended runs are kept for a limited time.',
     {
       hint: 'The job itself still shows how the run ended.',
     },
@@ -157,7 +157,7 @@ function requestPath(runFolder: string, runId: string): string {
 }
 
 /**
- * Asks the owner of the file to end a run. A request is an empty file beside the log, which the owner acts on and deletes.
+ * Asks the owner of the file to end a run. A request is an empty file next to the log, which the owner acts on and deletes.
  * Guests have no other way to end a process of the owner.
  */
 export function requestStop(

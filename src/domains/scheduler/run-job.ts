@@ -162,8 +162,8 @@ function endedJob(run: ClaimedRun, end: RunEnd): RunningJob {
 }
 
 /**
- * A handler runs in this process and cannot be killed: its signal asks it to end, and the run stays open until it settles,
- * because a retry beside it would be worse than a late one.
+ * A handler runs in this process and cannot be killed. Its signal asks it to end, and the run stays open until it
+ * settles, because a concurrent retry would be worse than a late one.
  */
 export type HandlerContext = {
   readonly runId: string

@@ -1,4 +1,4 @@
-/** Reads and writes `job_runs`: starting, extending, closing and judging a run. */
+/** Reads and writes `job_runs`: starts a run, extends it, closes it and stores its retry verdict. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { type SqlReader, query, type WriteTx } from './database.ts'
 import type { ProcessIdentity } from './runner-settings.ts'

@@ -266,7 +266,7 @@ async function prune(
   else if (pruned.value.logs + pruned.value.notifications > 0) onEvent({ kind: 'pruned', pruned: pruned.value })
 }
 
-/** Runs passes beside the loop, one at a time, so that a slow receiver or disk delays no job. */
+/** Runs passes concurrently with the loop, one at a time, so that a slow receiver or disk does not delay jobs. */
 function openBackground(pass: (signal: AbortSignal) => Promise<void>, onError: (error: unknown) => void) {
   const over = new AbortController()
   let running: Promise<void> | undefined

@@ -177,7 +177,7 @@ export type Plans = {
   readonly reservation: StoredReservation | null
 }
 
-/** Reads everything that creates or holds back jobs, from one snapshot. */
+/** Reads everything that creates or delays jobs, from one snapshot. */
 export function readPlans(scheduler: Scheduler): Decision<Plans> {
   return scheduler.db.read((reader) =>
     accept({

@@ -17,7 +17,7 @@ export type SchedulerSettings = {
   /** How many queued jobs may be in flight at once; 1 runs them strictly one after the other. */
   readonly workers: number
   readonly reservationMs: number
-  /** How long logs of ended runs and ended notifications are kept. Rows of jobs and runs are kept for ever. */
+  /** How long logs of ended runs and ended notifications are kept. Rows of jobs and runs are kept forever. */
   readonly keepMs: number
   /** The total size of the logs of ended runs; the oldest are deleted first. */
   readonly logBytesMax: number

@@ -326,7 +326,7 @@ describe('damaged rows', () => {
     )
     scheduler.clock.ms = at(1)
     assert.deepEqual(outcomes(scheduler), [['missed', at(1)]])
-    assert.match(String(rowsOf(scheduler, 'notifications')[0]?.['payload']), /do not fit/)
+    assert.match(String(rowsOf(scheduler, 'notifications')[0]?.['payload']), /do not match/)
     scheduler.clock.ms = at(2)
     assert.deepEqual(outcomes(scheduler), [['missed', at(2)]])
   })

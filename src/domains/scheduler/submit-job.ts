@@ -49,7 +49,7 @@ function takesCommand({ runner }: StoredJobType): boolean {
   return (JSON.parse(runner ?? '{}') as { readonly from_params?: unknown }).from_params === true
 }
 
-/** Returns whether the params of this work name the command to run, which equals shell access to this machine. */
+/** Returns whether the params of this work name the command to run, which amounts to shell access to this machine. */
 export function namesOwnCommand(
   scheduler: Scheduler,
   work: Pick<WantedJob, 'job_type' | 'template_id'>,

@@ -11,7 +11,7 @@ export type TriggerRule = (typeof triggerRules)[number]
 export const endStates = ['completed', 'failed', 'cancelled', 'skipped'] as const
 export type EndState = (typeof endStates)[number]
 
-/** `pending`: not released yet, so it can still be skipped; `active`: released and not ended, whatever its name. */
+/** `pending`: not released yet, so it can still be skipped; `active`: released and not ended, in any state. */
 export type NodeState = 'pending' | 'active' | EndState
 
 /**
@@ -89,7 +89,7 @@ export function listReady(graph: Graph, states: States): readonly GraphNode[] {
   )
 }
 
-/** Returns true when every node has ended, also for an empty graph. */
+/** Returns true when every node has ended, or for an empty graph. */
 export function isSettled(graph: Graph, states: States): boolean {
   return graph.nodes.every((node) => isEndState(stateOf(states, node.id)))
 }
@@ -181,7 +181,7 @@ export function planCascade(graph: Graph, states: States, endedId: string): Casc
 }
 
 export type GraphOutcome =
-  /** A node can still move: no verdict yet. */
+  /** A node can still change its state, so there is no verdict yet. */
   | { readonly kind: 'open' }
   | { readonly kind: 'success' }
   /** `failing`: the essential end nodes that did not complete, in stable order. */

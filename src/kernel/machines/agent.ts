@@ -136,7 +136,7 @@ export const agentRunMachine = defineMachine({
 
 export type AgentRunState = keyof typeof agentRunMachine.states
 
-/** The states of an invocation: a parent's request to a child. It follows the child's run and has no waits of its own. */
+/** The states of an invocation: a parent's request to a child. It follows the child's run and never waits by itself. */
 export const agentInvocationMachine = defineMachine({
   name: 'agent-invocation',
   title: 'One request of a parent agent to a child agent.',

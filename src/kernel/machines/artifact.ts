@@ -8,7 +8,7 @@ const changed = ['status_changed'] as const
 
 export const artifactMachine = defineMachine({
   name: 'artifact',
-  title: 'A thing that was produced, from draft to archive.',
+  title: 'An output of work, from draft to archive.',
   states: {
     draft: 'pending',
     ready: 'pending',
@@ -44,9 +44,9 @@ export const artifactMachine = defineMachine({
       changed,
       'A newer version replaces it.',
     ),
-    ...moves(['ready', 'unpublished'], 'archived', ['system', 'operator'], changed, 'Its retention time is over.'),
+    ...moves(['ready', 'unpublished'], 'archived', ['system', 'operator'], changed, 'Its retention time has passed.'),
     ...afterEnd(
-      moves(['superseded', 'cancelled'], 'archived', ['system', 'operator'], changed, 'Its retention time is over.'),
+      moves(['superseded', 'cancelled'], 'archived', ['system', 'operator'], changed, 'Its retention time has passed.'),
     ),
   ],
   lock: 'from-state',

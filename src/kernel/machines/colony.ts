@@ -129,7 +129,7 @@ export type ColonyTaskState = keyof typeof colonyTaskMachine.states
 /** The review of a colony mission, kept in `colony_missions.review_status`; it moves with the mission's revision. */
 export const colonyReviewMachine = defineMachine({
   name: 'colony-review',
-  title: 'Whether a person must look at a mission before it is released, and what they said.',
+  title: 'Whether a person must review a mission before it is released, and the result.',
   states: { not_required: 'pending', pending: 'paused', approved: 'terminal', rejected: 'terminal' },
   initial: 'not_required',
   creation: { by: ['root'], emits: [] },

@@ -71,7 +71,7 @@ export const commandMachine = defineMachine({
       'expired',
       ['system'],
       changed,
-      'The waiting time is over. The expiry schedule decides.',
+      'The waiting time has passed. The expiry schedule decides.',
     ),
     ...moves('approved', 'queued', ['system'], changed),
     ...moves('approved', 'running', ['system', 'worker'], changed),
@@ -126,7 +126,7 @@ export const commandMachine = defineMachine({
       'failed',
       ['worker', 'system'],
       ['status_changed', 'compensation_drift'],
-      'A compensation failed after its retries. The chain halts, and the drift event records how far it came.',
+      'A compensation failed after its retries. The chain halts, and the drift event records how far it got.',
     ),
     ...moves(
       'compensated',
@@ -162,7 +162,7 @@ export const commandMachine = defineMachine({
 export type CommandState = keyof typeof commandMachine.states
 
 /**
- * The states of an effect. A compensation is a row of its own, so a succeeded effect keeps its status. An effect that a cancel
+ * The states of an effect. A compensation has its own row, so a succeeded effect keeps its status. An effect that a cancel
  * skips stays `planned`. An effect with an unknown outcome stays `executing` until a person has checked it.
  */
 export const effectMachine = defineMachine({

@@ -3,7 +3,7 @@ import { defineMachine, moves } from '../machine.ts'
 
 export const connectorInvocationMachine = defineMachine({
   name: 'connector-invocation',
-  title: 'One call to a system outside.',
+  title: 'One call to an external system.',
   states: { started: 'running', succeeded: 'terminal', failed: 'terminal' },
   initial: 'started',
   creation: { by: ['worker'], emits: [] },
@@ -14,7 +14,7 @@ export const connectorInvocationMachine = defineMachine({
       'failed',
       ['worker', 'system'],
       ['connector_called'],
-      'The system makes this move when the time limit has passed and the process is gone.',
+      'The system makes this move when the time limit has passed and the process has ended.',
     ),
   ],
   lock: 'from-state',

@@ -79,7 +79,7 @@ export const flowOutboxMachine = defineMachine({
       'Pending',
       ['drainer', 'reaper'],
       [],
-      'The effect failed and attempts remain, or its drainer died and the visibility time is over.',
+      'The effect failed and attempts remain, or its drainer died and the visibility time has passed.',
     ),
     ...moves('Processing', 'Failed', ['drainer', 'reaper'], [], 'The effect failed and no attempt is left.'),
   ],

@@ -6,7 +6,7 @@ const changed = ['status_changed'] as const
 /** The states of a memory candidate: nothing becomes memory before policy, and approval where policy requires it. */
 export const memoryCandidateMachine = defineMachine({
   name: 'memory-candidate',
-  title: 'Something proposed for memory, until it is written or refused.',
+  title: 'A proposed memory, until it is written or refused.',
   states: {
     proposed: 'pending',
     awaiting_approval: 'paused',
@@ -41,10 +41,10 @@ export const memoryCandidateMachine = defineMachine({
 
 export type MemoryCandidateState = keyof typeof memoryCandidateMachine.states
 
-/** The states of a memory: in force, then kept but never retrieved again; every state allows erasure. */
+/** The states of a memory: active, then kept but never retrieved again; every state allows erasure. */
 export const memoryRecordMachine = defineMachine({
   name: 'memory-record',
-  title: 'Something remembered, as long as it is in force.',
+  title: 'A stored fact, until it is superseded, expires or is erased.',
   states: { active: 'running', superseded: 'terminal', expired: 'terminal', deleted: 'terminal' },
   initial: 'active',
   creation: { by: ['system', 'worker'], emits: ['memory_written'] },

@@ -111,7 +111,7 @@ export type RegistryVersionState = keyof typeof registryVersionMachine.states
  */
 export const registryBindingMachine = defineMachine({
   name: 'registry-binding',
-  title: 'One version in force for one scope, target and environment.',
+  title: 'The active version for one scope, target and environment.',
   states: { active: 'running', disabled: 'paused', superseded: 'terminal' },
   initial: 'active',
   creation: { by: ['worker', 'system'], emits: ['version_bound'] },
@@ -144,7 +144,7 @@ export const registryBindingMachine = defineMachine({
 export type RegistryBindingState = keyof typeof registryBindingMachine.states
 
 /**
- * The states of one evaluation of a version. A repeated evaluation is a new row; `error` says nothing about the version. The row
+ * The states of one evaluation of a version. A repeated evaluation is a new row; `error` is not a verdict on the version. The row
  * is its own record: the registry's events record its consequences, not the measurement.
  */
 export const registryEvaluationMachine = defineMachine({

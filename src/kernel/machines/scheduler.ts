@@ -2,7 +2,7 @@
 import { defineMachine, moves } from '../machine.ts'
 
 /**
- * The states of a scheduler job: 3 states, 2 moves. The outcome is on the job's run, so a job stays `RUNNING` for ever;
+ * The states of a scheduler job: 3 states, 2 moves. The outcome is on the job's run, so a job stays `RUNNING` forever;
  * `finished_at` distinguishes a finished job from one in flight. A retry is a new job.
  */
 export const schedulerJobMachine = defineMachine({

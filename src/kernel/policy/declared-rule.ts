@@ -227,7 +227,7 @@ export function isDecimal(value: unknown): value is number | string {
 }
 
 /**
- * Compares numbers and decimal texts exactly: amounts are sent as text, and `0.1 + 0.2` must not decide about money. Returns a
+ * Compares numbers and decimal texts exactly: amounts are sent as text, and `0.1 + 0.2` must not decide an amount of money. Returns a
  * negative number, zero or a positive number, as in sorting.
  */
 export function compareDecimals(left: number | string, right: number | string): number {

@@ -1,5 +1,5 @@
 /**
- * Plans the reverse walk: which effects of a command are compensated, in which order, and what happens when a compensation fails.
+ * Plans a compensation: which effects of a command are compensated, in which order, and what happens when a compensation fails.
  */
 import type { RetryDecision } from '../retry.ts'
 
@@ -86,7 +86,7 @@ export type CompensationDriftEvent = CoreEvent & {
   readonly purpose: 'audit'
 }
 
-/** `more` records how far a halted chain came; `missing` is present only when it is not empty. */
+/** `more` records how far a halted chain got; `missing` is present only when it is not empty. */
 export function compensationDrift(
   effectId: string,
   { drift, missing }: Drift,
@@ -165,7 +165,7 @@ export type UndoFailure = {
   /** The compensation steps that have succeeded so far, and those that follow the failed one. */
   readonly completed: readonly UndoStep[]
   readonly remaining: readonly UndoStep[]
-  /** The failed step's declared effects against the effects it had before it failed. */
+  /** Compares the failed step's declared effects with the effects it had before it failed. */
   readonly drift: Drift
 }
 

@@ -1,4 +1,4 @@
-/** Implements the runtime port: the book in our Postgres, and a carrier that brings due turns to workers. */
+/** Implements the runtime port: the book in our Postgres, and a carrier that delivers due turns to workers. */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import {
@@ -29,7 +29,7 @@ export type BookOptions = {
   /** The service's database; the book opens its own connections to the same address, with the rights of the login. */
   readonly db: Db
   readonly carrier: Carrier
-  /** False in a process that only wakes; it never touches the engine. */
+  /** False in a process that only wakes; it never uses the engine. */
   readonly works?: boolean
   /** False sends every turn through the engine, even when the waking process has a free slot. */
   readonly startsHere?: boolean
@@ -178,7 +178,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
         await prove(opened.wake)
         return accept(undefined)
       } catch (error) {
-        // Turns of other processes may be running by now: an end as after a crash would cost each an attempt.
+        // Turns of other processes may be running by now; closing like a crash would cost each of them an attempt.
         await end(DRAIN_MS).catch(onError)
         return unavailable(error instanceof Error ? error.message : String(error))
       }

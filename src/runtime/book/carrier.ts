@@ -1,11 +1,11 @@
 /**
- * The interface of an engine: it carries due turns to workers. The book keeps the row of every process, its due time, its
+ * The interface of an engine: it delivers due turns to workers. The book keeps the row of every process, its due time, its
  * limits and its lease, so an engine may lose, repeat, delay and reorder turns, and may lose all of its own state.
  */
 import type { QueueSpec, RuntimeProfile } from '#runtime'
 import type { Db } from '#store'
 
-/** A due turn on its way. The engine returns every field unchanged. */
+/** A due turn that is being delivered. The engine returns every field unchanged. */
 export type GivenTurn = {
   /** `{book}:{turn}`: short, and unique among all books. An engine may deduplicate by it. */
   readonly name: string

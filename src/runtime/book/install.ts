@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '#store'
 
-/** Increment with every change of the files below; an older program leaves a newer installation alone. */
+/** Increment with every change of the files below; an older version of Concord does not change a newer installation. */
 const INSTALLED_VERSION = 6
 /** The oldest version with which this program can wake. */
 const USABLE_VERSION = 4
@@ -29,7 +29,7 @@ export async function withLaunchLock<T>(db: Db, work: () => Promise<T>): Promise
   }
 }
 
-/** Returns the id of the book. With `works` false it leaves a usable older version alone: an upgrade may stop older workers. */
+/** Returns the id of the book. With `works` false it does not upgrade a usable older version, because an upgrade may stop older workers. */
 export async function installBook(db: Db, works = true): Promise<string> {
   await withLaunchLock(db, () => installSchema(db, works ? INSTALLED_VERSION : USABLE_VERSION))
   const [row] = await db.query<{ id: string }>('select id from runtime.book')

@@ -34,7 +34,7 @@ type RelayOptions = {
     want(queue: string): void
     hold(queue: string, ms: number): () => void
   }
-  /** The turn is on its way, and a slot is reserved for it. */
+  /** The turn is being delivered, and a slot is reserved for it. */
   readonly onGiven: (turn: GivenTurn, release: () => void) => void
   readonly onError: (error: unknown) => void
 }
@@ -44,7 +44,7 @@ const BATCH_MAX = 32
 /** A turn that has not begun this long after its hand-over is handed over again; the pause doubles each time. */
 const REGIVE_MS = 2_000
 const REGIVE_LONGEST_MS = 60_000
-/** How long a slot is reserved for a turn on its way; the engine may have delivered it to another worker. */
+/** How long a slot is reserved for a turn that is being delivered; the engine may have delivered it to another worker. */
 const HELD_MS = 250
 const REFUSED_PAUSE_MS = 100
 const REFUSED_PAUSE_LONGEST_MS = 5_000

@@ -169,7 +169,7 @@ export const resumeProcess = statement<{ queue: string }>('runtime_resume', 'sel
 
 export const abortProcess = statement('runtime_abort', 'select runtime.abort($1, $2, $3, $4)')
 
-/** Returns the number of workers with a lease, and how long the oldest due turn of these queues has waited for its begin. */
+/** Returns the number of workers with a lease, and how long the oldest due turn of these queues has waited to start. */
 export const readHealth = statement<{ workers: number; waiting_ms: number | null }>(
   'runtime_read_health',
   `select (select count(*)::integer from runtime.executors e where e.lease_until > clock_timestamp()) as workers,

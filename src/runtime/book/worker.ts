@@ -80,7 +80,7 @@ export async function openWorker(db: Db, options: WorkerOptions): Promise<Worker
   }
 
   try {
-    // The worker proves that it is alive before it holds a turn: the others would take the turn away.
+    // The worker proves that it is alive before it holds a turn; otherwise the others would take the turn over.
     life = await openLife(db, {
       executorId,
       kinds: [...kinds.keys()],
@@ -150,7 +150,7 @@ type Slots = {
   want(queue: string): void
   /** Reserves a slot for a turn that starts in this process; undefined when only the queue can decide. */
   reserveSlot(queue: string): (() => void) | undefined
-  /** Reserves a slot for a turn on its way to this worker, until it arrives or `ms` have passed. */
+  /** Reserves a slot for a turn that is being delivered to this worker, until it arrives or `ms` have passed. */
   hold(queue: string, ms: number): () => void
   /** Waits for a slot up to the time limit; returns false without one. */
   admit(queue: string, ms: number): Promise<boolean>

@@ -1,5 +1,5 @@
 /**
- * Carries turns with DBOS, in the same Postgres as the book. A turn is one workflow whose body delivers it. The engine's SQL function
+ * Delivers turns with DBOS, in the same Postgres as the book. A turn is one workflow whose body delivers it. The engine's SQL function
  * enqueues it, and one of the polling workers dequeues it.
  */
 import { DBOS, type WorkflowQueue } from '@dbos-inc/dbos-sdk'

@@ -141,7 +141,7 @@ function birthSettings(memoryBytes: number): Settings {
     max_connections: '300',
     wal_compression: 'pglz',
     max_wal_size: '1GB',
-    // A forgotten transaction holds back vacuum and every event feed; each pool sets a shorter limit.
+    // An idle open transaction delays vacuum and every event feed; each pool sets a shorter limit.
     idle_in_transaction_session_timeout: '60s',
     password_encryption: 'scram-sha-256',
     timezone: 'UTC',
@@ -188,7 +188,7 @@ function newPassword(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** In the database `postgres`, from which databases are created. */
+/** Connects to the database `postgres`, because `create database` needs another database. */
 export function superuserUrlOf(port: number, password: string): string {
   return urlOf(SUPERUSER, password, port, 'postgres')
 }

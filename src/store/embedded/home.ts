@@ -6,7 +6,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 
 export type HomePaths = {
   readonly home: string
-  /** The data directory of Postgres; created beside it and renamed when complete. */
+  /** The data directory of Postgres; created under a temporary name and renamed when complete. */
   readonly dataDir: string
   /** The superuser's password, mode 600, readable by the owner of the home alone. */
   readonly passwordFile: string
@@ -15,9 +15,9 @@ export type HomePaths = {
   /** Port and machine of the last start. */
   readonly lastStartFile: string
   readonly logFile: string
-  /** Held exclusively while a server is started, attached to or stopped. */
+  /** An exclusive lock that a process holds while it starts, attaches to or stops a server. */
   readonly startFile: string
-  /** Held shared by every process that uses the server. */
+  /** A shared lock that every process holds while it uses the server. */
   readonly usersFile: string
 }
 
@@ -59,8 +59,8 @@ export async function prepareHome({ home }: HomePaths): Promise<Decision<void>> 
 }
 
 /**
- * Returns the first folder that was created. `mkdir` with `recursive` never returns where a folder exists but takes no
- * children, as under /proc.
+ * Returns the first folder that was created. `mkdir` with `recursive` never returns where a folder exists but cannot
+ * contain new ones, as under /proc.
  */
 async function makeFolders(folder: string): Promise<string | undefined> {
   const missing: string[] = []
@@ -77,7 +77,7 @@ async function makeFolders(folder: string): Promise<string | undefined> {
   return missing[0]
 }
 
-/** Under root the server runs as another account, which must pass through; the files inside stay closed. */
+/** Under root the server runs as another account, which must be able to traverse the folder; the files in it stay private. */
 async function openForPassing(first: string, last: string): Promise<void> {
   for (let at = last; at.startsWith(first); at = path.dirname(at)) await chmod(at, 0o711)
 }
@@ -112,7 +112,7 @@ export async function explainHomeFault(home: string, error: unknown): Promise<Re
   const code = given === 'ENOENT' ? await whyNotWritable(home) : given
   if (code === 'ENOSPC' || code === 'EDQUOT' || errcode === 13) return storageFull(home)
   const existing = await nearestExisting(home)
-  // A file system such as /proc: writable, but it takes no folder.
+  // A file system such as /proc is writable but cannot contain new folders.
   const takesNoFolder = code === 'ENOENT' && existing !== home
   if (!DENIED.has(code) && !SQLITE_DENIED.has(errcode) && !takesNoFolder) return undefined
   const no = (why: string, fix: string) =>
@@ -147,7 +147,7 @@ export function quoteForShell(text: string): string {
   return /^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-/** Writes a file that is complete or absent, also after a power cut, and readable by its owner only. */
+/** Writes a file that is complete or absent, even after a power cut, and readable by its owner only. */
 export async function writeDurably(file: string, text: string): Promise<void> {
   const handle = await open(`${file}.new`, 'w', 0o600)
   try {

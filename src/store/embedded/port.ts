@@ -7,7 +7,7 @@ import { findCommandLine } from './postmaster.ts'
 
 export const LOOPBACK = '127.0.0.1'
 
-/** Below 32768, where Linux starts to assign ports to outgoing connections: those are taken now and then. */
+/** Below 32768, where Linux starts to assign ports to outgoing connections: those may be in use at any time. */
 const FIRST = 15_432
 const COUNT = 10_000
 

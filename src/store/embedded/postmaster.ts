@@ -54,7 +54,7 @@ export async function sameFolder(one: string, other: string): Promise<boolean> {
   return (await real(one)) === (await real(other))
 }
 
-/** A zombie counts as dead: it holds nothing any more. */
+/** A zombie counts as dead, because it holds no resources. */
 export async function isAlive(pid: number): Promise<boolean> {
   try {
     process.kill(pid, 0)

@@ -48,7 +48,7 @@ type Account = { readonly name: string; readonly uid: number; readonly gid: numb
 /** Empty for a plain user: the programs then run as that user. */
 type RunAs = {
   readonly account?: Account
-  /** The programs get one capability: to pass through closed folders, such as /root. Without it a checkout there could not start. */
+  /** The programs get one capability: to traverse private folders, such as /root. Without it a checkout there could not start. */
   readonly passesClosedFolders?: true
 }
 

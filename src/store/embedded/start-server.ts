@@ -1,5 +1,5 @@
 /**
- * Starts or attaches to the server of a home, whatever state it was left in, and stops it. Callers hold the start lock.
+ * Starts or attaches to the server of a home in any state, and stops it. Callers hold the start lock.
  *
  * A postmaster outlives the process that started it. It is ours only if its pid file is in our data directory, it is alive and works in
  * that directory, our password opens it, and it reports that directory.
@@ -137,9 +137,9 @@ function usedElsewhere(paths: HomePaths): Refusal {
 /** Backends of a killed postmaster need a moment to release the shared memory. */
 const ATTEMPTS = 20
 const POLL_MS = 20
-/** Crash recovery may take minutes. After this the server continues alone, and the next open attaches to it. */
+/** Crash recovery may take minutes. After this time the server keeps starting in the background, and the next open attaches to it. */
 const START_TIMEOUT_MS = 300_000
-/** About 100,000 lines. A longer log starts anew with the next server. */
+/** About 100,000 lines. The next server truncates a longer log. */
 const LOG_BYTES_MAX = 16 * 1024 * 1024
 
 async function launchServer(parts: Parts, options: ServerOptions): Promise<Decision<PostgresProcess>> {
@@ -150,7 +150,7 @@ async function launchServer(parts: Parts, options: ServerOptions): Promise<Decis
     if (!port.ok) return port
     const started = await startOnce(parts, port.value, options.unsafeForTests ?? false)
     if (Array.isArray(started)) {
-      // Another process took the port between the check and the bind. Another port is as good unless this one was asked for.
+      // Another process took the port between the check and the bind. Uses another port unless this one was requested.
       const again = isStillEnding(started) || (isPortLost(started) && options.port === undefined)
       if (!again || attempt >= ATTEMPTS) return explainStart(started, parts, port.value)
       await wait(attempt * 25)
@@ -199,7 +199,7 @@ async function startOnce(
 /** The port of the last start, which is used again, and the machine: a process number means nothing to another container. */
 type LastStart = { readonly port: number; readonly machine: string }
 
-/** Undefined for a file that cannot be read: a port is chosen anew. */
+/** Undefined for a file that cannot be read: the server then chooses a new port. */
 export function parseLastStart(text: string): LastStart | undefined {
   try {
     const { port, machine } = JSON.parse(text) as Record<string, unknown>
@@ -270,7 +270,7 @@ export async function lastLines(file: string, fromByte: number, count = 8): Prom
   return text.split('\n').filter(Boolean).slice(-count)
 }
 
-/** A checkpoint of 512 MB takes seconds on a slow disk. `immediate` loses nothing: the next start recovers. */
+/** A checkpoint of 512 MB takes seconds on a slow disk. `immediate` loses no data: the next start recovers. */
 const GRACE_S = { fast: 30, immediate: 10 } as const
 
 /** Stops the server: fast, and immediately if that takes too long. */
@@ -282,7 +282,7 @@ export async function stopPostgres({ paths, binaries, runAs }: Parts): Promise<D
   for (const mode of ['fast', 'immediate'] as const) {
     const flags = ['stop', '-D', paths.dataDir, '-m', mode, '-w', '-t', String(GRACE_S[mode])]
     output = (await execProgram(binaries.pgCtl, flags, runAs)).output
-    // pg_ctl returns when the pid file is gone, a moment before the process is.
+    // pg_ctl returns when the pid file is removed, a moment before the process ends.
     for (let waitedMs = 0; waitedMs < 2_000; waitedMs += 10) {
       if (!(await isAlive(running.pid))) return accept(undefined)
       await wait(10)

@@ -50,7 +50,7 @@ export function listPending(files: readonly Migration[], applied: readonly Appli
 }
 
 export type DownTarget =
-  /** The number that stays the newest; 0 reverts everything. */
+  /** The last migration to keep; 0 reverts everything. */
   { readonly to: number } | { readonly steps: number }
 
 /** Returns the migrations to be reverted, newest first. */

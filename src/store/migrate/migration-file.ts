@@ -20,7 +20,7 @@ export type ConcurrentIndex = { readonly schema: string; readonly name: string; 
 export const migrationsFolder = fileURLToPath(new URL('../migrations/', import.meta.url))
 
 const AFTER_COMMIT = /^-- after commit$/m
-/** Only indexes are allowed there: an index can be looked up, so a rerun knows what is left to do. */
+/** Only indexes are allowed there: an index can be looked up, so a rerun can tell what is left to do. */
 const CONCURRENT_INDEX = /^create (?:unique )?index concurrently ([a-z0-9_]+)\s+on ([a-z0-9_]+)\.[a-z0-9_]+\s/
 /** A migration is one transaction, together with its row; one that ends the transaction itself could stay half applied. */
 const TRANSACTION_CONTROL = /^\s*((begin|commit|rollback|abort|end)(\s+(transaction|work))?|start\s+transaction)\s*;/im

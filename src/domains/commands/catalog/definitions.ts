@@ -36,7 +36,7 @@ type ApprovalTerms = {
   readonly self_decision_allowed: boolean
   /** Null: it never expires. */
   readonly expires_in_minutes: number | null
-  /** When to remind the approvers. Default: when half of the time is over. */
+  /** When to remind the approvers. Default: after half of the time. */
   readonly reminders_after_minutes?: readonly number[]
   /** From then on the members of this org role may decide too, and are notified. */
   readonly escalation?: { readonly after_minutes: number; readonly role: string } | null
@@ -217,7 +217,7 @@ export type ScheduleSpec = {
   readonly time_zone?: string
   /** What happens while the command of the previous firing runs: `skip` this firing, let one wait, or start it as well. */
   readonly overlap?: OverlapPolicy
-  /** Which missed due times are made up for: none, the newest (`last`), or all. */
+  /** Which missed due times fire later: none, the newest (`last`), or all. */
   readonly misfire?: MisfirePolicy
   /** Each schedule fires a fixed part of this after its due times. Default: 0. */
   readonly jitter_ms?: number

@@ -25,7 +25,7 @@ export type ArchiveHistory = {
   readonly signal?: AbortSignal
   readonly onProgress?: (soFar: ArchivedHistory) => void
   readonly limits?: Partial<typeof DEFAULT_LIMITS>
-  /** How long to wait for another run: longer than the server needs to notice that a killed one is gone. */
+  /** How long to wait for another run: longer than the server needs to detect that a killed run has ended. */
   readonly waitMs?: number
 }
 

@@ -47,7 +47,7 @@ group by c.workspace_id, c.idempotency_key having count(*) > 1`,
     code: 'C04',
     name: 'due commands are driven',
     meaning: `A command has been due for over ${OVERDUE_MINUTES} minutes and no worker holds its turn.`,
-    next: 'Check that a server or a worker runs on this database; its log shows what stops it.',
+    next: 'Check that a server or a worker runs on this database; its log shows why the command does not run.',
     sql: `select c.command_id as id from concord.commands as c where c.completed_at is null
   and c.run_after < now() - interval '${OVERDUE_MINUTES} minutes' and coalesce(c.turn_until, '-infinity') < now() - interval '${OVERDUE_MINUTES} minutes'`,
   },

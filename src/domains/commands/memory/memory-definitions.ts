@@ -169,7 +169,7 @@ async function done<T>(work: () => Promise<Decision<T>>): Promise<T> {
   })
   if (decided.ok) return decided.value
   const said = `${decided.code}: ${decided.reason}`
-  // The rows are erased and an external store does not answer: a repeat of the call completes it.
+  // The rows are erased but an external store does not answer; repeating the call completes the erasure.
   if (isPassing(decided)) throw new EffectFailure('transient_connector_error', said)
   throw new EffectFailure(denials.includes(decided.code) ? 'policy_denied' : 'validation_error', said)
 }

@@ -267,7 +267,7 @@ function connectorOf(yaml: YamlFile, types?: Readonly<Record<string, ConnectorTy
   return made.ok ? made : { ...made, reason: `${placeOf(yaml, ['connector'])}: ${made.reason}` }
 }
 
-/** Adds the definitions of the files to those of the code. Refuses a name that is defined twice, with both places. */
+/** Adds the definitions of the files to those of the code. Refuses a name that is defined twice and reports both places. */
 export function mergeDefinitions(
   { catalog, connectors, approvalTypes, place }: Definitions & { readonly place: string },
   files: readonly PlacedDefinition[],

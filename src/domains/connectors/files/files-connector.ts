@@ -119,7 +119,7 @@ function writing(content: z.ZodType, approval_required: boolean): ConnectorInput
     {
       ...common,
       name: 'replace_file',
-      description: 'Replaces a text file that one has read.',
+      description: 'Replaces a text file that the caller has read.',
       input: z.strictObject({ path, text: content, expected_sha256: sha256 }),
       output: written,
       side_effect_class: 'queryable',
@@ -128,7 +128,7 @@ function writing(content: z.ZodType, approval_required: boolean): ConnectorInput
     {
       ...common,
       name: 'delete_file',
-      description: 'Deletes a file that one has read; a file that is gone already is no fault.',
+      description: 'Deletes a file that the caller has read; succeeds if the file no longer exists.',
       input: z.strictObject({ path, expected_sha256: sha256 }),
       output: z.strictObject({ path: z.string(), deleted: z.boolean() }),
       side_effect_class: 'keyed',

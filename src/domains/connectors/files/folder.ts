@@ -177,7 +177,7 @@ export function hashOf(bytes: Uint8Array | string): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/** Lists names and sizes of files and folders, without links and special files. */
+/** Lists names and sizes of files and folders; skips links and special files. */
 export async function listFolder(root: string, path: string): Promise<JsonObject> {
   const parts = path === '' || path === '.' ? { ok: true as const, value: [] } : parseFolderPath(path)
   if (!parts.ok) throw new ConnectorFailure('permission_denied', parts.reason, 'no')

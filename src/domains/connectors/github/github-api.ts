@@ -58,7 +58,8 @@ function failureOfGithub(answer: HttpAnswer, nowMs: number): ConnectorFailure {
   const { status } = answer
   const said = readRefusal(answer.body)
   const waitMs = status === 403 || status === 429 ? limitOf(answer, said.message ?? '', nowMs) : undefined
-  if (waitMs !== undefined) return new ConnectorFailure('rate_limited', 'GitHub limits the rate.', 'no', waitMs)
+  if (waitMs !== undefined)
+    return new ConnectorFailure('rate_limited', 'GitHub is limiting the request rate.', 'no', waitMs)
   if (status === 404 || status === 410)
     return new ConnectorFailure(
       'validation_error',

@@ -181,7 +181,7 @@ function openGithub(input: GithubConnectorInput & { readonly name: string }, { n
 
 function marked(text: string, key: string | null): string {
   if (key === null)
-    throw new ConnectorFailure('validation_error', 'GitHub is not written to without an idempotency key.', 'no')
+    throw new ConnectorFailure('validation_error', 'Writing to GitHub requires an idempotency key.', 'no')
   return `${text}\n\n${markerOf(key)}`
 }
 

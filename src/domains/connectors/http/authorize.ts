@@ -98,7 +98,8 @@ function readToken(
   nowMs: number,
 ): { readonly value: string; readonly untilMs: number } {
   const waitMs = retryAfterMs(headers['retry-after'])
-  if (status === 429) throw new ConnectorFailure('rate_limited', 'The token server limits the rate.', 'no', waitMs)
+  if (status === 429)
+    throw new ConnectorFailure('rate_limited', 'The token server is limiting the request rate.', 'no', waitMs)
   if (status >= 500)
     throw new ConnectorFailure('transient_connector_error', `The token server answered ${status}.`, 'no', waitMs)
   if (status !== 200) throw new ConnectorFailure('permission_denied', `The token server answered ${status}.`, 'no')
@@ -109,7 +110,7 @@ function readToken(
       return { value: given.access_token, untilMs: nowMs + lastsMs }
     }
   } catch {
-    // Invalid JSON and a missing token are the same to a caller; see below.
+    // Treats invalid JSON like a missing token; see below.
   }
   throw new ConnectorFailure('transient_connector_error', 'The token server returned no token.', 'no')
 }

@@ -82,7 +82,7 @@ function parse4(text: string): IpBytes | undefined {
 }
 
 function parse6(text: string): IpBytes | undefined {
-  // A zone is an interface of this machine; a public address has none.
+  // A zone names an interface of this machine; a public address has none.
   if (text.includes('%')) return undefined
   const tail = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text)
   const inner = tail ? parse4(tail[2] ?? '') : undefined

@@ -153,7 +153,7 @@ export async function chooseAddress(
       : [{ address: host, family: isIP(host) }]
   for (const { address } of found) {
     const allowed = decideAddress(address, reach)
-    // One forbidden address is enough to refuse the name: chance must not decide which one is called.
+    // Refuses a name with any forbidden address; otherwise chance would decide which address is called.
     if (!allowed.ok) throw new ConnectorFailure('permission_denied', allowed.reason, 'no')
   }
   const [first] = found

@@ -141,7 +141,7 @@ function withoutPatterns(schema: JsonValue): JsonObject {
     map !== null && isJsonObject(map)
       ? Object.fromEntries(Object.entries(map).map(([name, part]) => [name, strip(part)]))
       : map
-  // A stripped object is an object.
+  // Removing keywords does not change the type: an object stays an object.
   return strip(schema) as JsonObject
 }
 

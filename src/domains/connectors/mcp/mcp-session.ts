@@ -33,7 +33,7 @@ export type HttpServer = Network & {
 
 export type McpServer = { readonly stdio: StdioServer } | { readonly http: HttpServer }
 
-/** JSON-RPC: the server does not know the method or the tool, or refuses its input. */
+/** JSON-RPC codes for an unknown method or tool, and for refused input. */
 const refusals: readonly number[] = [-32_600, -32_601, -32_602]
 
 function failureOfMcp(error: unknown, first: ConnectorFailure | undefined, isCalled: boolean): ConnectorFailure {

@@ -9,7 +9,7 @@ export type StdioServer = {
   readonly command: string
   readonly args?: readonly string[]
   readonly cwd?: string
-  /** The whole environment of the program, beside `secret_env`. Nothing is inherited, not even `PATH`. */
+  /** The whole environment of the program, in addition to `secret_env`. Nothing is inherited, not even `PATH`. */
   readonly env?: Readonly<Record<string, string>>
   /** Names with references to secrets: `{ API_TOKEN: 'env://TICKETS_TOKEN' }`. */
   readonly secret_env?: Readonly<Record<string, string>>
@@ -77,7 +77,7 @@ export function openStdioTransport(
       // The client checks the message.
       transport.onmessage?.(JSON.parse(line) as JSONRPCMessage)
     } catch {
-      fail('The server wrote something that is not MCP.')
+      fail('The server sent a message that is not MCP.')
     }
   }
 

@@ -38,7 +38,7 @@ const mailbox = z
 
 const sent = z.looseObject({ sent: z.literal(true), channel: z.string(), recipient: z.string() })
 const message = { subject: headerText, text: z.string().min(1).max(20_000) }
-/** Receivers answer with a word. */
+/** Receivers answer with a few characters. */
 const ANSWER_BYTES_MAX = 65_536
 
 export function notificationConnector(input: NotificationConnectorInput): ConnectorDefinition {
@@ -62,10 +62,17 @@ export function notificationConnector(input: NotificationConnectorInput): Connec
     secret_refs: refs,
     operations: [
       // The row of the call is the message: an inbox shows one per key.
-      channel('send_app_notification', 'Puts a message into the inbox of somebody in the app.', 'keyed', headerText),
+      channel('send_app_notification', 'Adds a message to the inbox of a person in the app.', 'keyed', headerText),
       ...(email ? [channel('send_email', 'Sends a mail.', 'opaque', mailbox)] : []),
       ...(webhook
-        ? [channel('send_webhook', 'Posts a signed message to a receiver that knows keys.', 'keyed', headerText)]
+        ? [
+            channel(
+              'send_webhook',
+              'Posts a signed message to a receiver that deduplicates by key.',
+              'keyed',
+              headerText,
+            ),
+          ]
         : []),
       ...(slack ? [channel('send_slack', 'Posts a message to Slack.', 'opaque', headerText)] : []),
     ],

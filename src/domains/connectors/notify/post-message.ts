@@ -53,7 +53,7 @@ export async function postSlack(channel: SlackChannel, message: Message, context
   const answer = await post({ ...channel, reach }, url, body, {}, context)
   if (answer.status !== 200) throw failureOfStatus(answer)
   if (answer.body.toString('utf8').trim() !== 'ok')
-    throw new ConnectorFailure('transient_connector_error', 'The answer is not that of Slack.', 'unknown')
+    throw new ConnectorFailure('transient_connector_error', 'The response is not a Slack response.', 'unknown')
 }
 
 /** Escapes the markup of Slack: `<!channel>` in a text must not notify everyone. */

@@ -28,7 +28,7 @@ function failureOfSmtp(error: unknown): ConnectorFailure {
   const status = typeof responseCode === 'number' ? responseCode : undefined
   if (code === 'EAUTH')
     return new ConnectorFailure('permission_denied', 'The mail server refused the credential.', 'no')
-  // A clear answer is a refusal, also of the message itself: it was not accepted.
+  // A definite error answer means that the server did not accept the message.
   if (status !== undefined && status >= 500)
     return new ConnectorFailure('validation_error', `The mail server refused the message (${status}).`, 'no')
   if (status === 421 || status === 450 || status === 451 || status === 452)
@@ -106,7 +106,7 @@ async function dial(
   return socket
 }
 
-/** Starts to count with the first other listener: a listener of its own would consume the first line of the session. */
+/** Starts to count with the first other listener: a separate listener would consume the first line of the session. */
 function limit(socket: Socket): void {
   let isCounting = false
   let sizeBytes = 0
@@ -115,7 +115,7 @@ function limit(socket: Socket): void {
     isCounting = true
     socket.on('data', (chunk: Buffer) => {
       sizeBytes += chunk.length
-      if (sizeBytes > SAID_BYTES_MAX) socket.destroy(new Error('The mail server sent too much.'))
+      if (sizeBytes > SAID_BYTES_MAX) socket.destroy(new Error('The answer of the mail server is too long.'))
     })
   })
 }
