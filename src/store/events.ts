@@ -133,6 +133,12 @@ export function checkEvent(log: EventLog, event: EventDraft): void {
   }
 }
 
+/** The values of an event by column. */
+export function eventColumns(log: EventLog, event: EventDraft): Readonly<Record<string, unknown>> {
+  checkEvent(log, event)
+  return { ...Object.fromEntries(log.columns.map(({ name, valueOf }) => [name, valueOf(event)])), ...event.links }
+}
+
 type Appends = {
   readonly one: ReturnType<typeof compileAppendOne>
   readonly many: ReturnType<typeof compileAppendMany>

@@ -20,6 +20,7 @@ export const failpointNames = [
   'commands.retry_written',
   'commands.cancel_written',
   'commands.cancel_committed',
+  'approvals.decision_read',
   'approvals.decision_written',
   'approvals.decision_committed',
   // turns that begin in this process: before the first step, and before the row is handed to the runtime

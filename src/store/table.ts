@@ -7,7 +7,7 @@ import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/ids'
-import { appendEvents, type EventDraft, eventIdOf, type EventLog } from './events.ts'
+import { appendEvents, eventColumns, type EventDraft, eventIdOf, type EventLog } from './events.ts'
 import { insertOnce, type Once, type OnceTable, onceTable } from './once.ts'
 import { columnName, type Sql, statement, statementName, tableName } from './statement.ts'
 import {
@@ -52,6 +52,10 @@ export type Table<Row, S extends string, A extends string, E extends string> = {
   missing(): Refusal
   insertOnce(sql: Sql, row: Row, actor: Actor<A>, created: TableFact<E>): Promise<Decision<Once<Row>>>
   transition(sql: Sql, row: Row, to: S, actor: Actor<A>, moving: Moving<A, E>): Promise<TransitionResult<Row>>
+  /** The columns of the fact, for a statement of the room that inserts it with other rows. */
+  eventRow(row: Row, actor: Actor<string>, fact: TableFact<E>): Readonly<Record<string, unknown>>
+  /** Inserts such columns. `alias` has them, and is one of the sources in `from`. */
+  appendText(alias: string, from: string): string
   /** True when the fact is new. */
   append(sql: Sql, row: Row, actor: Actor<string>, fact: TableFact<E>): Promise<boolean>
 }
@@ -88,6 +92,11 @@ export function defineTable<Row extends object>() {
       }
     }
 
+    function linked(row: Row, actor: Actor<string>, fact: TableFact<E>): EventDraft<E> {
+      const from = Object.fromEntries(Object.keys(links).map((name) => [name, (row as AnyRow)[name]]))
+      return { ...draft(row, actor, fact), links: from }
+    }
+
     return {
       find,
       async get(sql, tenant, id) {
@@ -106,11 +115,17 @@ export function defineTable<Row extends object>() {
           payload: (type: E) => ({ ...about, ...(typeof payload === 'function' ? payload(type) : payload) }),
         })
       },
+      eventRow: (row, actor, fact) => eventColumns(spec.log ?? absent(spec.name, 'log'), linked(row, actor, fact)),
+      appendText(alias, from) {
+        const log = spec.log ?? absent(spec.name, 'log')
+        const names = [...log.columns.map(({ name }) => name), ...Object.keys(links)]
+        return `insert into ${log.table} (${names.join(', ')})
+  select ${names.map((name) => `${alias}.${name}`).join(', ')} from ${from}
+  returning true as appended`
+      },
       async append(sql, row, actor, fact) {
         const log = spec.log ?? absent(spec.name, 'log')
-        const from = Object.fromEntries(Object.keys(links).map((name) => [name, (row as AnyRow)[name]]))
-        const event = { ...draft(row, actor, fact), links: from }
-        return (await appendEvents(sql, log, [event], { once: fact.round !== undefined })) === 1
+        return (await appendEvents(sql, log, [linked(row, actor, fact)], { once: fact.round !== undefined })) === 1
       },
     }
   }

@@ -32,6 +32,7 @@ const batch = (story: Story, point: FailpointName): PointGroup => [{ point, wher
 
 export const requestGroups: readonly PointGroup[] = [
   [...request('pay', 'commands.submitted', 'commands.woken'), ...request('inline', 'commands.inline_called')],
+  request('agreed', 'approvals.decision_read'),
   [
     ...request('agreed', 'approvals.decision_written', 'approvals.decision_committed'),
     ...request('told', 'commands.input_supplied'),

@@ -13,28 +13,70 @@ export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind:
   return { id, kind, traceId }
 }
 
-const isFinal = `($4::text <> 'approved' or cardinality(t.approved_by) + 1 >= t.approvals_required)`
+/** The values of a vote, as SQL. */
+type VoteSql = Readonly<Record<'approval' | 'workspace' | 'person' | 'state' | 'reason' | 'hash' | 'at', string>>
 
 /**
  * One statement decides one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
  * and each person once. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
- * quorum.  $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about.
+ * quorum. Finds the approval by its id alone: `is true` keeps the workspace from any index.
  */
+function voteText({ approval, workspace, person, state, reason, hash, at }: VoteSql, from = ''): string {
+  const isFinal = `(${state} <> 'approved' or cardinality(t.approved_by) + 1 >= t.approvals_required)`
+  return `update concord.approvals t set
+     approved_by = case when ${state} = 'approved' then t.approved_by || ${person} else t.approved_by end,
+     status = case when ${isFinal} then ${state} else t.status end,
+     decided_at = case when ${isFinal} then ${at} end,
+     decided_by = case when ${isFinal} then ${person} end,
+     decision_reason = case when ${isFinal} then ${reason} end
+   ${from}
+   where t.approval_id = ${approval} and (t.workspace_id = ${workspace}) is true and t.status = 'pending'
+     and (t.expires_at is null or t.expires_at > statement_timestamp())
+     and t.payload_hash = ${hash}
+     and (${state} <> 'approved' or not ${person} = any (t.approved_by))
+     and (t.self_decision_allowed or t.requested_by <> ${person})`
+}
+
+/** $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about. */
 const castVote = statement<StoredApproval>(
   'approvals.cast_vote',
-  `update concord.approvals t set
-     approved_by = case when $4::text = 'approved' then t.approved_by || $3::text else t.approved_by end,
-     status = case when ${isFinal} then $4::text else t.status end,
-     decided_at = case when ${isFinal} then statement_timestamp() end,
-     decided_by = case when ${isFinal} then $3::text end,
-     decision_reason = case when ${isFinal} then $5::text end
-   where t.approval_id = $1::uuid and t.workspace_id = $2::uuid and t.status = 'pending'
-     and (t.expires_at is null or t.expires_at > statement_timestamp())
-     and t.payload_hash = $6::text
-     and ($4::text <> 'approved' or not $3::text = any (t.approved_by))
-     and (t.self_decision_allowed or t.requested_by <> $3::text)
+  `${voteText({
+    approval: '$1::uuid',
+    workspace: '$2::uuid',
+    person: '$3::text',
+    state: '$4::text',
+    reason: '$5::text',
+    hash: '$6::text',
+    at: 'statement_timestamp()',
+  })}
    returning t.*`,
 )
+
+/**
+ * The vote and its event as common table expressions of a larger statement: they write if `given` is true and the row is as it was read. `told` has
+ * a row if they did. `param` holds the JSON of all their values.
+ */
+export const voteExpressions = (param: string, given: string): string => `v as materialized (
+  select * from json_to_record(${param}::json) as v(approval_id uuid, version text, person text, state text, reason text, hash text,
+    entry_id uuid, workspace_id uuid, command_id uuid, trace_id text, created_at timestamptz, events json)
+), voted as (
+  ${voteText(
+    {
+      approval: 'v.approval_id',
+      workspace: 'v.workspace_id',
+      person: 'v.person',
+      state: 'v.state',
+      reason: 'v.reason',
+      hash: 'v.hash',
+      at: 'v.created_at',
+    },
+    'from v',
+  )}
+     and t.xmin::text = v.version and ${given}
+   returning t.approval_id
+), told as (
+  ${approvalTable.appendText('v', 'v, voted')}
+)`
 
 /** The database's clock decides deadlines, since the clocks of processes differ. */
 const databaseTime = statement<{ readonly at: Date }>('approvals.database_time', 'select statement_timestamp() as at')
@@ -48,7 +90,7 @@ const lockQuestionsSql = statement<StoredApproval & { readonly asked_at: Date }>
   'approvals.lock_questions',
   `select t.*, statement_timestamp() as asked_at
      from concord.approvals t
-    where t.workspace_id = $1::uuid and t.command_id = $2::uuid and t.domain_effect_id is not distinct from $3::uuid
+    where t.command_id = $2::uuid and (t.workspace_id = $1::uuid) is true and t.domain_effect_id is not distinct from $3::uuid
       and t.superseded_by is null
     order by t.approval_id
       for no key update`,

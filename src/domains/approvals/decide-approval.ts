@@ -15,6 +15,7 @@ import {
   saveCancelled,
   saveVote,
 } from './approval.ts'
+import { type DecideApproval, decideAtOnce, type Decided, factOf, readSeen } from './decide-at-once.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { supersedeApprovals } from './request-approval.ts'
 import {
@@ -29,25 +30,31 @@ import {
 } from './decide-vote.ts'
 import type { ApprovalDeps, LockedCommand } from './deps.ts'
 
-type DecideApproval = {
-  readonly workspaceId: string
-  readonly approvalId: string
-  readonly decision: string
-  readonly reason?: string | undefined
-  readonly payloadHash?: string | undefined
-  /** Arguments to replace, by name, with an approval. */
-  readonly edits?: JsonObject | undefined
-}
-
 export async function decideApproval(
   deps: ApprovalDeps,
   actor: PersonActor,
   input: DecideApproval,
 ): Promise<Decision<Decided>> {
-  const known = await approvalTable.find(deps.db, input.workspaceId, input.approvalId)
+  const { atOnce } = deps.owner
+  const seen = atOnce && input.edits === undefined ? await readSeen(deps, atOnce, input) : undefined
+  const known = seen?.approval ?? (await approvalTable.find(deps.db, input.workspaceId, input.approvalId))
   if (!known) return approvalTable.missing()
+  await failpoint('approvals.decision_read')
+  const decided =
+    (seen && (await decideAtOnce(deps, actor, input, seen))) ?? (await decideLocked(deps, actor, input, known))
+  await failpoint('approvals.decision_committed')
+  return decided
+}
+
+/** Locks the command and its approvals, so that it decides about any answer and knows the reason of a refusal. */
+async function decideLocked(
+  deps: ApprovalDeps,
+  actor: PersonActor,
+  input: DecideApproval,
+  known: StoredApproval,
+): Promise<Decision<Decided>> {
   const look = (tx: Tx) => lockSubject(tx, deps, known)
-  const decided = await deps.db.transactionFrom(look, async (tx, locked): Promise<Decision<Decided>> => {
+  return deps.db.transactionFrom(look, async (tx, locked): Promise<Decision<Decided>> => {
     const approval =
       locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
     const vote = decideVote(approval, actor.principal, input, locked.at)
@@ -60,19 +67,11 @@ export async function decideApproval(
     await failpoint('approvals.decision_written')
     return recorded
   })
-  await failpoint('approvals.decision_committed')
-  return decided
 }
 
 /** An approval that was replaced is not among the locked ones. */
 async function reread(tx: Tx, known: StoredApproval): Promise<StoredApproval> {
   return (await approvalTable.find(tx, known.workspace_id, known.approval_id)) ?? known
-}
-
-export type Decided = {
-  readonly approval: StoredApproval
-  /** The next step of the owner; `wait` while more persons or approvals are needed. */
-  readonly next: NextStep
 }
 
 type PendingVote = {
@@ -90,22 +89,12 @@ async function recordVote(
   more: Readonly<Record<string, unknown>> = {},
 ): Promise<Decision<Decided>> {
   const voted = applyVote(approval, vote, locked.at)
-  const isFinal = voted.status !== 'pending'
-  const payload = {
-    decision: vote.decision,
-    reason: vote.reason,
-    approved_by: voted.approved_by,
-    approvals_required: voted.approvals_required,
-    from: approval.status,
-    to: voted.status,
-    ...more,
-  }
-  const type = isFinal ? 'approval_decided' : 'approval_voted'
+  const fact = factOf(deps, { approval, vote, voted, at: locked.at }, more)
   // One round trip: the rows are locked, so the result of the vote is known before it is written.
   const [saved, , next] = await together([
     saveVote(tx, approval, vote),
-    approvalTable.append(tx, approval, actorAs(actor, 'approver'), { type, at: locked.at, newId: deps.newId, payload }),
-    isFinal ? applyDecision(tx, deps, actor, voted, locked) : ('wait' as const),
+    approvalTable.append(tx, approval, actorAs(actor, 'approver'), fact),
+    voted.status !== 'pending' ? applyDecision(tx, deps, actor, voted, locked) : ('wait' as const),
   ])
   if (saved) return accept({ approval: saved, next })
   // The vote was valid under the lock, so only the deadline can have passed since. The refusal rolls back the other writes.

@@ -159,7 +159,10 @@ export function applyVote(approval: StoredApproval, vote: Vote, at: Date): Store
 export type NextStep = 'wait' | ResumeStep
 
 /** `others` are the other approvals of the same command that are not superseded: all of them must approve the same content. */
-export function nextStep(approval: StoredApproval, others: readonly StoredApproval[]): NextStep {
+export function nextStep(
+  approval: StoredApproval,
+  others: readonly Pick<StoredApproval, 'status' | 'payload_hash'>[],
+): NextStep {
   const { about, resume } = requestContract(approval)
   switch (approval.status) {
     case 'pending':

@@ -3,7 +3,7 @@ import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
-import type { Db, Tx } from '#store'
+import type { Db, Statement, Tx } from '#store'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import type { Blocked } from './check-deciders.ts'
 import type { NextStep } from './decide-vote.ts'
@@ -53,6 +53,34 @@ export type ApprovalOwner = {
     edited: JsonObject,
     by: Actor,
   ) => Promise<Decision<readonly ApprovalRequest[]>>
+  /** Answers in one read and one write. Omitted, or if it cannot: under the locks. */
+  readonly atOnce?: AnswerAtOnce
+}
+
+/** A read approval with the command as the owner's column shows it. */
+export type Readable = StoredApproval & {
+  readonly version: string
+  readonly asked_at: Date
+  readonly others: readonly Pick<StoredApproval, 'status' | 'payload_hash'>[]
+  readonly owned: unknown
+}
+
+export type AnswerAtOnce = {
+  /** Made by `readWith` from a column of the owner. */
+  readonly read: Statement<Readable>
+  /** The command from its column. */
+  readonly commandOf: (owned: unknown) => LockedCommand
+  /**
+   * Writes the vote and the command as one statement. `given` of the vote is true if the command is as it was read; the command changes if the vote
+   * does. False: nothing was written.
+   */
+  readonly write: (resolution: Resolution, command: LockedCommand, vote: JoinedVote) => Promise<boolean>
+}
+
+/** Common table expressions for the statement of the owner, the last of them `told`, and the value of their only parameter. */
+export type JoinedVote = {
+  readonly text: (param: string, given: string) => string
+  readonly value: string
 }
 
 /** The row of the owner under its lock; only the owner reads `held`. */

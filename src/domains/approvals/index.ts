@@ -19,7 +19,8 @@ export {
   openApprovalTypes,
 } from './approval-type.ts'
 export { nameOfActor, personIdsOf, showActor } from './approver.ts'
-export { decideApproval, type Decided } from './decide-approval.ts'
+export { decideApproval } from './decide-approval.ts'
+export { type Decided, readWith } from './decide-at-once.ts'
 export {
   type ApprovalDetailView,
   approvalDetailView,
@@ -46,4 +47,4 @@ export {
   listApprovals,
   listEdits,
 } from './list-approvals.ts'
-export type { ApprovalOwner, ApprovalDeps, NoticeChannel, Notify, Resolution } from './deps.ts'
+export type { ApprovalOwner, ApprovalDeps, JoinedVote, NoticeChannel, Notify, Resolution } from './deps.ts'

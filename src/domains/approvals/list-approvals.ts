@@ -151,7 +151,7 @@ const listStanding = statement<StoredApproval>(
   'approvals.list_standing',
   `select t.*
      from concord.approvals t
-    where t.workspace_id = $1::uuid and t.command_id = $2::uuid and t.superseded_by is null
+    where t.command_id = $2::uuid and (t.workspace_id = $1::uuid) is true and t.superseded_by is null
     order by t.approval_id`,
 )
 

@@ -3,6 +3,8 @@ import {
   approvalHash,
   type ApprovalOwner,
   type ApprovalRequest,
+  type JoinedVote,
+  readWith,
   type Resolution,
   type StoredApproval,
 } from '#domains/approvals'
@@ -10,15 +12,42 @@ import { checkSecrets } from '#kernel/data-class'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Tx } from '#store'
-import { aboutEffect, systemActor, type Change, composeWrite, move, set, stay, emitEvent, type Who } from './change.ts'
+import { constraintOf, outcomeOf, type Tx } from '#store'
+import { inProcessTurnName, type Taking } from '#turns'
+import { fold, type Folded } from './advance.ts'
+import {
+  aboutEffect,
+  applyChanges,
+  applyWrite,
+  systemActor,
+  type Change,
+  composeWrite,
+  move,
+  openDraft,
+  set,
+  stay,
+  emitEvent,
+  type Who,
+  type Write,
+} from './change.ts'
 import { planAsks, requestInput } from './asks.ts'
-import { type CommandWithEffects, type HeldCommand, lockCommand, refuseMissing } from './command-table.ts'
+import {
+  type CommandWithEffects,
+  type HeldCommand,
+  lockCommand,
+  processOf,
+  refuseMissing,
+  versionedColumn,
+  type VersionedCommand,
+  versionedCommand,
+} from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { gatherFacts } from './facts.ts'
 import { askPolicy, decidePolicyOutcome } from './intake.ts'
 import { resumeCommandWith } from './change-command.ts'
-import { contentOf, draftEffects, refuseTaskGone, taskOf, validatePayload } from './tasks.ts'
+import { passAfter, passBefore } from './drive.ts'
+import { contentOf, draftEffects, refuseTaskGone, taskOf, validatePayload, wakeOptionsOf } from './tasks.ts'
+import { wakeDependents, type WriteResult } from './write-command.ts'
 
 export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
   return {
@@ -29,6 +58,88 @@ export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
     // `held` is what `lockCommand` returned.
     onResolved: (tx, resolution, locked) => onResolved(deps, tx, resolution, locked?.held as HeldCommand | undefined),
     revise: (tx, approval, edited) => revise(deps, tx, approval, edited),
+    atOnce: {
+      read: readAnswerable,
+      commandOf(owned) {
+        const held = versionedCommand(owned)
+        return { payloadHash: held.command.payload_hash, held }
+      },
+      write: (resolution, { held }, vote) => answerAtOnce(deps, resolution, held as VersionedCommand, vote),
+    },
+  }
+}
+
+const readAnswerable = readWith(versionedColumn('t.command_id'))
+
+/**
+ * Writes the vote, the plan and the first effect in one statement, and makes the call in a turn of this process. Returns false, with nothing written, if
+ * no turn is free, if the fold needs more than the rows, or if a row has changed since it was read.
+ */
+async function answerAtOnce(
+  deps: CommandDeps,
+  { approval, next, by }: Resolution,
+  { version, ...found }: VersionedCommand,
+  vote: JoinedVote,
+): Promise<boolean> {
+  const { command, hasParents } = found
+  const changes = moveAtGate(deps, found, approval, next, by.id)
+  if (changes.length === 0) return false
+  const { queue } = wakeOptionsOf(deps.catalog, command)
+  const turn = command.turn_token === null && queue !== undefined ? deps.turns?.offer(queue) : undefined
+  if (!turn) return false
+  try {
+    const folded = foldAnswered(deps, found, changes, turn.token)
+    const { draft, next: begun } = folded ?? {}
+    const written = draft && begun?.t === 'call' && (await commitVoted(deps, draft.write, { version, vote }, turn))
+    if (!written) {
+      turn.release()
+      return false
+    }
+    const effects = applyWrite(found.effects, draft.write)
+    turn.start(command.command_id, { command: written.command, effects, hasParents, begun })
+    // The commands are marked as due, so the reconciler finds them without a wake.
+    await wakeDependents(deps, written.dependents).catch(() => {})
+    return true
+  } catch (error) {
+    turn.release()
+    throw error
+  }
+}
+
+/** Undefined: the driver meets the same error and records it. */
+function foldAnswered(
+  { catalog, random, now, newId }: CommandDeps,
+  found: HeldCommand,
+  changes: readonly Change[],
+  token: string,
+): Folded | undefined {
+  const at = now()
+  const turn = { token, name: inProcessTurnName(processOf(found.command.command_id)) }
+  // The statement that writes the fold casts the last vote, and every other approval of the command has agreed to its hash.
+  const seen = { catalog, random, turn, hasParents: found.hasParents, approved: accept(undefined) }
+  try {
+    return fold(applyChanges(openDraft(found, 'any', at), changes, at), seen, at, newId)
+  } catch {
+    return undefined
+  }
+}
+
+async function commitVoted(
+  deps: CommandDeps,
+  write: Write,
+  joined: { readonly version: string; readonly vote: JoinedVote },
+  takes: Taking,
+): Promise<WriteResult | undefined> {
+  await passBefore(write)
+  try {
+    const written = await deps.writes.commitVoted(write, joined, takes)
+    if (!written.ok) return undefined
+    await passAfter(write)
+    return written.value
+  } catch (error) {
+    // Another command has the key of an effect, or Postgres has ended a deadlock: nothing was written.
+    if (constraintOf(error) === 'idx_domain_effects_idem' || outcomeOf(error) === 'again') return undefined
+    throw error
   }
 }
 

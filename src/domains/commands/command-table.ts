@@ -167,11 +167,13 @@ const effectsOf = (
 
 type AroundRow = { readonly effects: readonly EffectJson[]; readonly has_parents: boolean }
 
+const hasParents = (commandId: string) =>
+  `exists (select from concord.command_dependencies as d where d.child_command_id = ${commandId}) as has_parents`
+
 /** $1 command. Use it only while the row is held: then no other writer can change an effect between the two statements. */
 const readAround = statement<AroundRow>(
   'commands_read_around',
-  `select ${effectsOf('$1::uuid')},
-  exists (select from concord.command_dependencies as d where d.child_command_id = $1::uuid) as has_parents`,
+  `select ${effectsOf('$1::uuid')}, ${hasParents('$1::uuid')}`,
 )
 
 /** $1 command, $2 workspace. */
@@ -186,8 +188,9 @@ const lockStatement = statement<StoredCommand>(
   `select ${columnsOf('c')} from concord.commands as c where c.command_id = $1::uuid and c.workspace_id = $2::uuid for update of c`,
 )
 
+const time = (text: string | null) => (text === null ? null : new Date(text))
+
 function effectOf(json: EffectJson): StoredEffect {
-  const time = (text: string | null) => (text === null ? null : new Date(text))
   // The columns have their names; only times change their form in jsonb.
   const row = json as unknown as StoredEffect
   return {
@@ -200,6 +203,37 @@ function effectOf(json: EffectJson): StoredEffect {
 
 function heldCommand(command: StoredCommand, [around]: readonly AroundRow[]): HeldCommand {
   return { command, effects: (around?.effects ?? []).map(effectOf), hasParents: around?.has_parents ?? false }
+}
+
+/** A command that is not locked, with the version of its row: a write that compares it finds the row as it was read. */
+export type VersionedCommand = HeldCommand & { readonly version: string }
+
+type VersionedJson = AroundRow & {
+  readonly command: Readonly<Record<keyof StoredCommand, string | null>>
+  readonly version: string
+}
+
+/** The command with this id, as JSON for `versionedCommand`. Every write of an effect changes the version too. */
+export const versionedColumn = (commandId: string) => `(
+  select to_jsonb(v) from (
+    select (select to_jsonb(r) from (select ${columnsOf('c')}) as r) as command, c.xmin::text as version,
+      ${effectsOf('c.command_id')}, ${hasParents('c.command_id')}
+    from concord.commands as c where c.command_id = ${commandId}
+  ) as v)`
+
+/** `json` is the value of `versionedColumn`. */
+export function versionedCommand(json: unknown): VersionedCommand {
+  const { command: row, version, ...around } = json as VersionedJson
+  const times = {
+    created_at: time(row.created_at),
+    updated_at: time(row.updated_at),
+    run_after: time(row.run_after),
+    turn_until: time(row.turn_until),
+    completed_at: time(row.completed_at),
+  }
+  // The columns have their names; only times change their form in jsonb.
+  const command = { ...row, ...times } as unknown as StoredCommand
+  return { ...heldCommand(command, [around]), version }
 }
 
 export async function findCommand(

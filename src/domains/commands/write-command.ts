@@ -9,6 +9,7 @@
  */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import type { JoinedVote } from '#domains/approvals'
 import type { Runtime } from '#runtime'
 import { type Db, type JournalEvent, openLane, type Sql, statement, type Statement, type Tx } from '#store'
 import { ABORT_TOKEN, type Taking } from '#turns'
@@ -25,7 +26,7 @@ const assign = (columns: Readonly<Record<string, string>>, set: string, row: str
     .join(',\n    ')
 
 /** The write takes the turn if no turn is alive on the row. */
-const takes = `w.takes is not null and (c.turn_token is null or c.turn_until < statement_timestamp())`
+const mayTake = `w.takes is not null and (c.turn_token is null or c.turn_until < statement_timestamp())`
 
 /** A command that an operator has aborted keeps the abort token through every write, until it is resumed. */
 const isAborted = `c.turn_token = '${ABORT_TOKEN}'`
@@ -42,12 +43,19 @@ type Written = StoredCommand & {
   readonly dependents: readonly string[]
 }
 
-const moved = `, moved as (
+/** The row is as it was read. Another room's expressions follow, the last of them `told`: they write if this row is there. */
+const held = `, held as materialized (
+  select c.command_id from concord.commands as c join w on w.id = c.command_id
+  where c.command_id = any($2::uuid[]) and c.xmin::text = w.version
+  for no key update of c
+)`
+
+const moved = (given: string) => `, moved as (
   update concord.commands as c set
     status = coalesce(w.status, c.status),
     updated_at = w.at,
-    turn_token = case when ${isAborted} then c.turn_token when w.releases then null when ${takes} then w.takes else c.turn_token end,
-    turn_until = case when ${isAborted} then c.turn_until when w.releases then null when ${takes} then statement_timestamp() + make_interval(secs => w.takes_ms / 1000)
+    turn_token = case when ${isAborted} then c.turn_token when w.releases then null when ${mayTake} then w.takes else c.turn_token end,
+    turn_until = case when ${isAborted} then c.turn_until when w.releases then null when ${mayTake} then statement_timestamp() + make_interval(secs => w.takes_ms / 1000)
       when w.keeps_ms is not null then greatest(c.turn_until, statement_timestamp() + make_interval(secs => w.keeps_ms / 1000))
       else c.turn_until end,
     ${assign(patchedColumns, 'w.set', 'c')}
@@ -55,7 +63,7 @@ const moved = `, moved as (
   where c.command_id = any($2::uuid[]) and c.command_id = w.id and c.workspace_id = w.workspace_id
     and (w.from_status is null or c.status = w.from_status)
     and (w.token is null or c.turn_token = w.token)
-    and (not w.is_free or c.turn_token is null)
+    and (not w.is_free or c.turn_token is null)${given}
   returning w.n, w.status as new_status, ${columnsOf('c')}
 )`
 
@@ -106,16 +114,20 @@ const marked = `, waiting as materialized (
 /** Which parts the writes of a batch have: new effects, changed effects, a move of a command. */
 type Parts = { readonly plans: boolean; readonly touches: boolean; readonly moves: boolean }
 
-function textOf({ plans, touches, moves }: Parts): string {
+/** A write that depends on another room's write in the same statement, and on the version of the command. */
+type Joined = { readonly version: string; readonly vote: JoinedVote }
+
+function textOf({ plans, touches, moves }: Parts, vote: JoinedVote | undefined): string {
   const next = plans ? 4 : 3
   return [
     `with w as materialized (
   select * from json_to_recordset($1::json)
     as w(n integer, entry_id uuid, trace_id text, events json, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
       is_free boolean, releases boolean, takes uuid,
-      takes_ms double precision, at timestamptz, set jsonb)
+      takes_ms double precision, at timestamptz, set jsonb, version text)
 )`,
-    moved,
+    vote ? `${held}, ${vote.text(`$${touches ? next + 2 : next}`, 'exists (select from held)')}` : '',
+    moved(vote ? '\n    and exists (select from told)' : ''),
     plans ? `, planned as (${insertEffects('$3', 'moved')})` : '',
     touches ? touched(`$${next}`, `$${next + 1}`) : '',
     logged,
@@ -130,11 +142,12 @@ from moved as m`,
 const forms = new Map<string, Statement<Written>>()
 
 /** The variant for these parts, built once. */
-function writeStatement(parts: Parts): Statement<Written> {
-  const name = ['commands_write', parts.plans && 'plans', parts.touches && 'touches', parts.moves && 'moves']
-    .filter((part) => part !== false)
+function writeStatement(parts: Parts, vote: JoinedVote | undefined): Statement<Written> {
+  const { plans, touches, moves } = parts
+  const name = ['commands_write', plans && 'plans', touches && 'touches', moves && 'moves', vote && 'voted']
+    .filter(Boolean)
     .join('_')
-  const known = forms.get(name) ?? statement<Written>(name, textOf(parts))
+  const known = forms.get(name) ?? statement<Written>(name, textOf(parts, vote))
   forms.set(name, known)
   return known
 }
@@ -158,7 +171,7 @@ export function journalEvents(events: readonly WriteEvent[]): readonly JournalEv
   })
 }
 
-function sendWrites(sql: Sql, sent: readonly Sent[]): Promise<Written[]> {
+function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<Written[]> {
   const numbered = <T extends object>(pick: (write: Write) => readonly T[]) =>
     sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n })))
   const moves = numbered((write) => write.effectMoves)
@@ -181,6 +194,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[]): Promise<Written[]> {
       takes_ms: taking?.leaseMs ?? null,
       at,
       set,
+      version: joined?.version,
     }
   })
   const effects = numbered((write) => write.newEffects)
@@ -189,11 +203,12 @@ function sendWrites(sql: Sql, sent: readonly Sent[]): Promise<Written[]> {
     touches: moves.length > 0,
     moves: sent.some(({ write }) => write.to !== null),
   }
-  return sql.run(writeStatement(parts), [
+  return sql.run(writeStatement(parts, joined?.vote), [
     JSON.stringify(docs),
     sent.map(({ write }) => write.command.command_id),
     ...(parts.plans ? [JSON.stringify(effects)] : []),
     ...(parts.touches ? [JSON.stringify(moves), moves.map(({ domain_effect_id }) => domain_effect_id)] : []),
+    ...(joined ? [joined.vote.value] : []),
   ])
 }
 
@@ -229,6 +244,8 @@ export type CommandWriter = {
   commit(write: Write): Promise<Decision<WriteResult>>
   /** Writes inside the caller's transaction, for decisions that write other tables too. The write may take the turn. */
   commitIn(tx: Tx, write: Write, takes?: Taking): Promise<Decision<WriteResult>>
+  /** Commits the write and the vote as one statement, both or neither, and takes the turn. The row must have no turn. */
+  commitVoted(write: Write, joined: Joined, takes: Taking): Promise<Decision<WriteResult>>
   close(): Promise<void>
 }
 
@@ -267,6 +284,10 @@ export function openWriter({ db, wake, newId }: Pick<CommandDeps, 'db' | 'wake' 
     commit: (write) =>
       followerOf(write) ? db.transaction((tx) => commitIn(tx, write)) : lane.submit({ write, entryId: newId() }),
     commitIn,
+    async commitVoted(write, joined, takes) {
+      const [row] = await sendWrites(db, [{ write, entryId: newId(), takes }], joined)
+      return row ? accept(resultOf(write, row)) : refuseMoved(write)
+    },
     close: () => lane.close(),
   }
 }

@@ -1,0 +1,116 @@
+/**
+ * The common answer in one read and one write: the last vote for a command, without edits. The read locks nothing, so the write compares the versions
+ * of both rows and repeats every condition. If it changes nothing, the caller decides again under the locks.
+ */
+import type { PersonActor } from '#kernel/actor'
+import type { JsonObject } from '#kernel/json-value'
+import { accept, type Decision } from '#kernel/refusal'
+import { isUuid } from '#kernel/ids'
+import { type Statement, statement } from '#store'
+import { actorAs, approvalTable, voteExpressions } from './approval.ts'
+import { applyVote, decideVote, type NextStep, nextStep, type Vote } from './decide-vote.ts'
+import type { AnswerAtOnce, ApprovalDeps, LockedCommand, Readable } from './deps.ts'
+import { stateOfDecision, type StoredApproval } from './stored-approval.ts'
+
+export type Decided = {
+  readonly approval: StoredApproval
+  /** The next step of the owner; `wait` while more persons or approvals are needed. */
+  readonly next: NextStep
+}
+
+export type DecideApproval = {
+  readonly workspaceId: string
+  readonly approvalId: string
+  readonly decision: string
+  readonly reason?: string | undefined
+  readonly payloadHash?: string | undefined
+  /** Arguments to replace, by name, with an approval. */
+  readonly edits?: JsonObject | undefined
+}
+
+/** `owned` is a column of the owner about the command of the approval `t`.  $1 approval, $2 workspace. */
+export function readWith(owned: string): Statement<Readable> {
+  return statement(
+    'approvals.read_answerable',
+    `select t.*, t.xmin::text as version, statement_timestamp() as asked_at,
+       coalesce((select json_agg(json_build_object('status', o.status, 'payload_hash', o.payload_hash))
+          from concord.approvals o
+         where o.command_id = t.command_id and o.domain_effect_id is null and o.superseded_by is null
+           and o.approval_id <> t.approval_id), '[]') as others,
+       ${owned} as owned
+  from concord.approvals t where t.approval_id = $1::uuid and (t.workspace_id = $2::uuid) is true`,
+  )
+}
+
+type Seen = Pick<Readable, 'version' | 'others'> & {
+  readonly approval: StoredApproval
+  readonly at: Date
+  readonly command: LockedCommand
+  readonly write: AnswerAtOnce['write']
+}
+
+export async function readSeen(
+  { db }: Pick<ApprovalDeps, 'db'>,
+  { read, commandOf, write }: AnswerAtOnce,
+  { workspaceId, approvalId }: DecideApproval,
+): Promise<Seen | undefined> {
+  if (!isUuid(approvalId)) return undefined
+  const [row] = await db.run(read, [approvalId, workspaceId])
+  if (!row) return undefined
+  const { version, asked_at: at, others, owned, ...approval } = row
+  return { approval, version, at, others, command: commandOf(owned), write }
+}
+
+/** Undefined: nothing was written. */
+export async function decideAtOnce(
+  deps: Pick<ApprovalDeps, 'newId'>,
+  actor: PersonActor,
+  input: DecideApproval,
+  { approval, version, at, others, command, write }: Seen,
+): Promise<Decision<Decided> | undefined> {
+  const decided = decideVote(approval, actor.principal, input, at)
+  if (!decided.ok || approval.domain_effect_id !== null || command.payloadHash !== approval.payload_hash)
+    return undefined
+  const { value: vote } = decided
+  const voted = applyVote(approval, vote, at)
+  const next = nextStep(voted, others)
+  if (voted.status !== 'approved' || next !== 'run_command') return undefined
+  const value = JSON.stringify({
+    ...approvalTable.eventRow(approval, actorAs(actor, 'approver'), factOf(deps, { approval, vote, voted, at })),
+    approval_id: approval.approval_id,
+    version,
+    person: vote.person,
+    state: stateOfDecision[vote.decision],
+    reason: vote.reason,
+    hash: approval.payload_hash,
+  })
+  const isWritten = await write({ approval: voted, next, by: actor, at }, command, { text: voteExpressions, value })
+  return isWritten ? accept({ approval: voted, next }) : undefined
+}
+
+type Voted = {
+  readonly approval: StoredApproval
+  readonly vote: Vote
+  /** The row after the vote. */
+  readonly voted: StoredApproval
+  readonly at: Date
+}
+
+/** The event of a vote. `more` is added to its payload. */
+export function factOf(
+  { newId }: Pick<ApprovalDeps, 'newId'>,
+  { approval, vote, voted, at }: Voted,
+  more: Readonly<Record<string, unknown>> = {},
+) {
+  const payload = {
+    decision: vote.decision,
+    reason: vote.reason,
+    approved_by: voted.approved_by,
+    approvals_required: voted.approvals_required,
+    from: approval.status,
+    to: voted.status,
+    ...more,
+  }
+  const type = voted.status === 'pending' ? ('approval_voted' as const) : ('approval_decided' as const)
+  return { type, at, newId, payload }
+}
