@@ -1,6 +1,5 @@
 /** The body of a request: read within limits of size and time, and accepted only as a guarded JSON object in UTF-8. */
 import { Readable } from 'node:stream'
-import type { ReadableStream } from 'node:stream/web'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import type { MiddlewareHandler } from 'hono'
@@ -101,7 +100,7 @@ export async function readBody(
 /** For a request without a socket. */
 async function collectWeb({ body }: Request, limits: BodyLimits): Promise<Decision<Uint8Array>> {
   if (body === null) return accept(new Uint8Array())
-  const stream = Readable.fromWeb(body as ReadableStream)
+  const stream = Readable.fromWeb(body)
   const bytes = await collect(stream, limits)
   stream.destroy()
   return bytes

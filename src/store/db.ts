@@ -233,10 +233,10 @@ class PatientPool extends pg.Pool {
     // Nearly always there is a connection, and a promise per statement would only cost time.
     super.connect((error, client, done) => {
       if (!isFull(error)) return callback(error, client, done)
-      connect().then(
-        (late) => callback(undefined, late, late.release),
-        (fault: Error) => callback(fault, undefined, () => {}),
-      )
+      callbackify(connect)((fault, late) => {
+        const failed = fault ?? undefined
+        callback(failed, failed ? undefined : late, failed ? () => {} : late.release)
+      })
     })
   }
 }
