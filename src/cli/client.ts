@@ -125,7 +125,7 @@ async function problemOf(response: Response): Promise<Refusal | undefined> {
   })
 }
 
-/** Sends one request; a refusal of the server gets the hint of the command line. */
+/** Sends one request, and replaces the hint of a server refusal with one for the command line. */
 export async function askServer<Answer>(
   { terminal }: Pick<Cli, 'terminal'>,
   method: Method,

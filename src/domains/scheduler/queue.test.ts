@@ -168,7 +168,7 @@ describe('changes', () => {
     must(claimJobs(scheduler))
     const refused = cancelJob(scheduler, a)
     assert.equal(codeOf(refused), 'scheduler.job.not_queued')
-    assert.match(refused.ok ? '' : (refused.hint ?? ''), /ending its run/)
+    assert.match(refused.ok ? '' : (refused.hint ?? ''), /End its run/)
     assert.equal(must(readJob(scheduler, a)).job.status, 'RUNNING')
     assert.equal(codeOf(cancelJob(scheduler, 'nobody')), 'scheduler.job.not_found')
   })

@@ -170,7 +170,7 @@ function findDeep(entries: readonly Entry[], maxDepth: number): readonly SagaFin
     const depth = chain.size - 1
     if (depth <= maxDepth) return []
     const path = [...chain].reverse().join(' → ')
-    const message = `${quote(name)} is ${depth} compensations deep, the limit is ${maxDepth}: ${path}`
+    const message = `${quote(name)} is ${depth} compensations deep; the limit is ${maxDepth}: ${path}`
     return [{ rule: 'chain_too_deep' as const, subject: name, message }]
   })
 }

@@ -106,7 +106,7 @@ async function dial(
   return socket
 }
 
-/** Starts to count with the first other listener: a separate listener would consume the first line of the session. */
+/** Starts counting when another listener is added, because an earlier listener would consume the first line of the session. */
 function limit(socket: Socket): void {
   let isCounting = false
   let sizeBytes = 0
