@@ -14,7 +14,7 @@ type Asked = {
   readonly forMs: number
   readonly warmUpMs: number
 }
-export type HttpSample = { readonly perSecond: number; readonly p50Ms: number; readonly p99Ms: number }
+type HttpSample = { readonly perSecond: number; readonly p50Ms: number; readonly p99Ms: number }
 export type HttpClient = { loop(asked: Asked): Promise<HttpSample>; end(): void }
 
 /** The main function of the other process. */

@@ -1,7 +1,14 @@
 /** Callers that a server remembers: what it saves, and that no change of rights is overlooked by another server on the same database. */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import { openAuthenticator } from '#domains/identity'
+import {
+  createApiKey,
+  createWorkspace,
+  grantOrgRole,
+  openAuthenticator,
+  revokeOrgRole,
+  setPlatformRole,
+} from '#domains/identity'
 import { byPerson } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import { type Db, openDb } from '#store'
@@ -9,10 +16,6 @@ import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { openRoomOn, type TestRoom } from '#test/commands'
 import { countRoundTrips } from '#test/round-trips'
 import { accepted, anOrgRole, aPerson, type TestPerson, TRACE } from '#test/tenant'
-import { createApiKey } from '../domains/identity/api-key.ts'
-import { grantOrgRole, revokeOrgRole } from '../domains/identity/org-role.ts'
-import { setPlatformRole } from '../domains/identity/person.ts'
-import { createWorkspace } from '../domains/identity/workspace.ts'
 import type { Api } from './api.ts'
 import { commandRoutes } from './command-routes.ts'
 import { openPageCursors } from './page-cursor.ts'

@@ -47,6 +47,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const authenticator = openAuthenticator({
       db,
       now: deps.now,
+      elapsedMs: () => performance.now(),
       provider: providerOf(config),
       onError: (error) => log.warn({ err: error }, 'could not record the use of a key'),
     })

@@ -190,7 +190,7 @@ export type AuthenticatorDeps = {
   readonly now: Clock
   readonly provider?: IdentityProvider | undefined
   readonly onError?: ((error: unknown) => void) | undefined
-  /** A clock that only moves forward, for what is remembered. */
+  /** A clock that only moves forward, for what is remembered; `now` by default. */
   readonly elapsedMs?: () => number
 }
 
@@ -220,7 +220,8 @@ export function openAuthenticator(deps: AuthenticatorDeps): Authenticator {
     const workspace = await resolveWorkspace(deps, principal.value, sources)
     return accept({ principal: principal.value, workspace, access: undefined })
   }
-  return { authenticate, callers: openCallers(look, deps.elapsedMs), close: () => use.settle() }
+  const { elapsedMs = () => deps.now().getTime() } = deps
+  return { authenticate, callers: openCallers(look, elapsedMs), close: () => use.settle() }
 }
 
 /** Returns the row of a key that works now; the clock of the database decides whether it has expired. */

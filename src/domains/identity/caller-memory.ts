@@ -17,7 +17,7 @@ export type Looked = {
   readonly access: { readonly version: string; readonly leftMs: number } | undefined
 }
 
-export type RememberedCaller = {
+type RememberedCaller = {
   readonly principal: Principal
   readonly workspace: Workspace
   /** For the statement that writes: the version of all rights at the time of the look-up. */
@@ -37,7 +37,7 @@ const CALLERS_MAX = 1_000
 
 export function openCallers(
   look: (bearer: string, sources: WorkspaceSources) => Promise<Decision<Looked>>,
-  elapsedMs: () => number = () => performance.now(),
+  elapsedMs: () => number,
 ): Callers {
   const known = new Map<string, RememberedCaller & { readonly untilMs: number }>()
   // Holds hashes, so that no working credentials are kept in memory.
