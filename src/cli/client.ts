@@ -108,10 +108,14 @@ function versionRefusal(response: Response): Refusal | undefined {
   const server = response.headers.get('x-concord-version')
   const line = (text: string) => text.split('.').slice(0, 2).join('.')
   if (server === null || line(server) === line(version)) return undefined
-  return refuse('app.server.version', `The server has version ${server}, this command line has version ${version}.`, {
-    hint: 'Install the command line with the same version as the server.',
-    facts: { server, client: version },
-  })
+  return refuse(
+    'app.server.version',
+    `The server has version ${server}, but this command line has version ${version}.`,
+    {
+      hint: 'Install the command line with the same version as the server.',
+      facts: { server, client: version },
+    },
+  )
 }
 
 async function problemOf(response: Response): Promise<Refusal | undefined> {

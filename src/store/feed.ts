@@ -67,7 +67,7 @@ type FeedRow = DomainFeedRow & { feed_horizon: string; feed_xid: string | null; 
 
 /** The number of the last event of a row of the journal, and how far apart the numbers of two rows are. */
 const LAST_SEQ = 't.seq + json_array_length(t.events) - 1'
-const SEQ_STEP = 1_024
+export const SEQ_STEP = 65_536
 
 /**
  * $1 xid, $2 seq, $3 limit, $4 workspace. The horizon and the rows come from one snapshot; the left join keeps the horizon when there are no
@@ -163,8 +163,12 @@ export async function findFeedNow(sql: Sql): Promise<bigint> {
 const findHidden = statement<{ readonly hidden: boolean }>(
   'feed_find_hidden',
   `select exists (
-  select from concord.journal as t
-  where t.workspace_id = $3::uuid and (t.xid > $1::text::xid8 or t.xid = $1::text::xid8 and ${LAST_SEQ} > $2::bigint)
+  select from (
+    select 1 from concord.journal as t
+    where t.workspace_id = $3::uuid and (t.xid, t.seq) > ($1::text::xid8, $2::bigint - ${SEQ_STEP})
+      and (t.xid > $1::text::xid8 or ${LAST_SEQ} > $2::bigint)
+    order by t.workspace_id, t.xid, t.seq limit 1
+  ) as t
 ) as hidden`,
 )
 

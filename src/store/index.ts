@@ -35,6 +35,7 @@ export {
   findFeedEnd,
   parseCursor,
   readFeed,
+  SEQ_STEP,
 } from './feed.ts'
 export { openLane, type Submitted } from './lane.ts'
 export { migrateDown, migrateUp, migrationStatus } from './migrate.ts'

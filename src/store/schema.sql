@@ -46,7 +46,7 @@ CREATE OR REPLACE FUNCTION concord.are_events(events json, step_index integer)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-RETURN (SELECT (COALESCE(bool_and(((btrim(e.type) <> ''::text) AND (btrim(e.actor) <> ''::text) AND (json_typeof(e.payload) = 'object'::text) AND CASE WHEN (e.purpose = 'agent_step'::text) THEN ((are_events.step_index IS NOT NULL) AND (COALESCE(e.latency_ms, 0) >= 0) AND (COALESCE(e.cost_units, (0)::numeric) >= (0)::numeric) AND (COALESCE(e.cost_units, (0)::numeric) < 'Infinity'::numeric)) ELSE ((COALESCE(e.purpose, 'event'::text) = ANY (ARRAY['event'::text, 'audit'::text])) AND (are_events.step_index IS NULL) AND (num_nulls(e.tool_name, e.latency_ms, e.token_usage, e.cost_units) = 4)) END)), false) AND (count(*) <= 1024)) FROM json_to_recordset(are_events.events) e(type text, actor text, payload json, purpose text, tool_name text, latency_ms integer, token_usage json, cost_units numeric));
+RETURN (SELECT (COALESCE(bool_and(COALESCE(((btrim(e.type) <> ''::text) AND (btrim(e.actor) <> ''::text) AND (json_typeof(e.payload) = 'object'::text) AND CASE WHEN (e.purpose = 'agent_step'::text) THEN ((are_events.step_index IS NOT NULL) AND (COALESCE(e.latency_ms, 0) >= 0) AND (COALESCE(e.cost_units, (0)::numeric) >= (0)::numeric) AND (COALESCE(e.cost_units, (0)::numeric) < 'Infinity'::numeric)) ELSE ((COALESCE(e.purpose, 'event'::text) = ANY (ARRAY['event'::text, 'audit'::text])) AND (are_events.step_index IS NULL) AND (num_nulls(e.tool_name, e.latency_ms, e.token_usage, e.cost_units) = 4)) END), false)), false) AND (count(*) <= 65536)) FROM json_to_recordset(are_events.events) e(id uuid, type text, actor text, payload json, purpose text, tool_name text, latency_ms integer, token_usage json, cost_units numeric));
 CREATE OR REPLACE FUNCTION concord.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -522,7 +522,7 @@ create table concord.journal (
   step_index   concord.count_from_zero,
   trace_id     concord.filled_text     not null,
   created_at   concord.finite_time     not null default now(),
-  seq          bigint                  not null generated always as identity (increment by 1024),
+  seq          bigint                  not null generated always as identity (increment by 65536),
   xid          xid8                    not null default pg_current_xact_id(),
   events       json                    not null,
   constraint journal_pk PRIMARY KEY (entry_id),

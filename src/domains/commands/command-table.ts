@@ -102,8 +102,26 @@ const commandColumns = [
   ...new Set([...Object.keys(newColumns), 'turn_until', ...Object.keys(patchedColumns)]),
 ] as readonly (keyof StoredCommand)[]
 
-export function columnsOf(alias: string): string {
-  return commandColumns.map((column) => `${alias}.${column}`).join(', ')
+/** Written by the insert alone. A write takes them from the row that was read; the rest may have been changed by another writer. */
+const fixedColumns = [
+  'command_id',
+  'workspace_id',
+  'command_type',
+  'task_name',
+  'requested_by',
+  'ingress',
+  'context',
+  'idempotency_key',
+  'request_fingerprint',
+  'created_at',
+] as const
+export type ChangeableColumn = Exclude<keyof StoredCommand, (typeof fixedColumns)[number]>
+export const changeableColumns = commandColumns.filter(
+  (column): column is ChangeableColumn => !(fixedColumns as readonly string[]).includes(column),
+)
+
+export function columnsOf(alias: string, columns: readonly (keyof StoredCommand)[] = commandColumns): string {
+  return columns.map((column) => `${alias}.${column}`).join(', ')
 }
 
 /** A note on an effect whose outcome is not simply its result. */

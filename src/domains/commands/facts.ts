@@ -4,8 +4,7 @@
  * `connector_scope`. A connector without a grant is open to everyone who may act; whether it has a credential does not matter.
  */
 import { KernelFault } from '#kernel/errors'
-import { firstIdOf } from '#kernel/ids'
-import { encodeId } from '#kernel/ids'
+import { encodeId, firstIdOf } from '#kernel/ids'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { statement } from '#store'
@@ -44,6 +43,9 @@ const builtInFacts: FactSources = {
   /** Without a store of consents there is no consent. */
   memory_consent: () => Promise.resolve(false),
 }
+
+/** Facts that count commands. The command must be committed before they are read, or commands submitted together would not see each other. */
+export const countingFacts: readonly string[] = ['commands_last_hour']
 
 export async function gatherFacts(
   deps: CommandDeps,

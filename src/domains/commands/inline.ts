@@ -8,22 +8,30 @@ import { composeWrite, planEffect, type Seen, stay, workerActor, type Write } fr
 import { type CommandWithEffects, findCommand, processOf, type StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { commitWith, foldFresh } from './drive.ts'
-import { findHandler } from './tasks.ts'
+import { countingFacts } from './facts.ts'
+import { findHandler, taskOf } from './tasks.ts'
+
+/** The command was decided in memory; or an effect was called and has no result; or something has to be written first (undefined). */
+type Decided = { readonly folded: Folded } | 'tried' | undefined
 
 /**
- * Decides a new command before its first commit, up to what one commit can hold: until its first effect begins in the
- * turn with this token, or until its end if its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
+ * Decides a new command before its first commit, up to what one commit can hold: until its first effect begins in the turn of the command,
+ * or until its end if its effects only read. Otherwise the command is inserted as it was requested, and decided afterwards.
  */
-export async function decideNew(
-  deps: CommandDeps,
-  command: StoredCommand,
-  token: string | null,
-): Promise<Folded | undefined> {
-  if (token === null) return (await foldInline(deps, command, true))?.folded
+export async function decideNew(deps: CommandDeps, command: StoredCommand, mayInline: boolean): Promise<Decided> {
   const { catalog, random } = deps
+  const { turn_token: token, context } = command
+  if (taskOf(catalog, command)?.factNames.some((name) => countingFacts.includes(name))) return undefined
+  // The write that ends a command wakes its follower in the same transaction.
+  if (token === null) return mayInline && !context.follower ? foldInline(deps, command, true) : undefined
   const turn = { token, name: inProcessTurnName(processOf(command.command_id)) }
   const folded = await foldFresh(deps, command, { catalog, random, turn, hasParents: false })
-  return folded.next.t === 'call' || isMalformed(folded) ? folded : undefined
+  if (folded.next.t !== 'call') return isMalformed(folded) && !context.follower ? { folded } : undefined
+  const { effectId } = folded.next
+  const effect = folded.draft.now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
+  // If the answer to the insert is lost, nothing can tell whether an opaque effect was called.
+  const isOpaque = !effect || findHandler(catalog, folded.draft.now, effect)?.class === 'opaque'
+  return isOpaque ? undefined : { folded }
 }
 
 /**
@@ -32,7 +40,7 @@ export async function decideNew(
  */
 export async function runInline(deps: CommandDeps, stored: StoredCommand): Promise<StoredCommand | undefined> {
   const run = await foldInline(deps, stored, false)
-  if (!run) return undefined
+  if (!run || run === 'tried') return undefined
   const { works } = run
   const { write } = run.folded.draft
   try {
@@ -53,7 +61,7 @@ async function foldInline(
   deps: CommandDeps,
   command: StoredCommand,
   isReadOnly: boolean,
-): Promise<InlineRun | undefined> {
+): Promise<InlineRun | 'tried' | undefined> {
   const { catalog, random } = deps
   const seen: Seen = { catalog, random, turn: null, hasParents: false }
   const works: Work[] = []
@@ -68,7 +76,7 @@ async function foldInline(
     const isFree = handler.class === 'read' && catalog.effects.get(effect.effect_type)?.operation === undefined
     if (isReadOnly && !isFree) return undefined
     const called = await callInline(deps, now.command, effect, handler)
-    if (!called || (isReadOnly && called.works.length > 0)) return undefined
+    if (!called || (isReadOnly && called.works.length > 0)) return 'tried'
     works.push(...called.works)
     const outcome = { effectId, attempt: effect.attempt, result: called.result }
     folded = fold(folded.draft, { ...seen, outcome }, deps.now(), deps.newId)

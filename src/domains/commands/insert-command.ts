@@ -69,7 +69,7 @@ const textOf = (plans: boolean) => `with w as materialized (
   select w.* from w where w.command_id in (select o.command_id from opened as o)
 )${plans ? `, planned as (${insertEffects('$2', 'm')})` : ''}, logged as (
   insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, events)
-  select m.entry_id, m.workspace_id, m.command_id, m.trace_id, m.created_at, m.events from m order by m.n
+  select m.entry_id, m.workspace_id, m.command_id, m.trace_id, m.updated_at, m.events from m order by m.n
 )
 select o.command_id from opened as o`
 

@@ -2,7 +2,7 @@
 import { firstIdOf } from '#kernel/ids'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
-import { type Db, type FeedPosition, scoped, type Sql, statement } from '#store'
+import { type Db, type FeedPosition, SEQ_STEP, scoped, type Sql, statement } from '#store'
 import { ABORT_TOKEN } from '#turns'
 import { columnsOf, type StoredCommand } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
@@ -41,7 +41,7 @@ export function listCommandEvents(
   page: { readonly afterSeq: string | null; readonly limit: number },
 ): Promise<readonly PagedEvent[]> {
   const text = `select ${eventColumns} from concord.domain_events as e
-where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.entry_seq > $3::bigint - 1024 and e.seq > $3)
+where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.entry_seq > $3::bigint - ${SEQ_STEP} and e.seq > $3)
 order by e.entry_seq, e.seq limit $4`
   return read(db, workspaceId, text, [commandId, page.afterSeq, page.limit])
 }
@@ -58,10 +58,13 @@ type AuditFilter = {
 
 /** The audit of a workspace, the newest commit first, including rejected requests, which have no command. */
 export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly AuditEvent[]> {
-  const text = `select ${eventColumns}, e.xid::text as xid from concord.domain_events as e
-where e.workspace_id = $1 and e.purpose = 'audit' and ($2::xid8 is null or (e.xid, e.entry_seq) <= ($2, $3) and (e.xid, e.seq) < ($2, $3))
-  and ($4::uuid is null or e.command_id = $4) and ($5::text is null or e.event_type = $5) and ($6::text is null or e.actor = $6)
-order by e.xid desc, e.entry_seq desc, e.seq desc limit $7`
+  const text = `select e.event_id, j.command_id, e.event_type, e.purpose, e.payload, e.actor, j.trace_id, j.created_at,
+  (j.seq + e.place)::text as seq, j.xid::text as xid
+from concord.journal as j cross join lateral concord.unpack(j.entry_id, j.events) as e
+where j.workspace_id = $1 and e.purpose = 'audit' and ($2::xid8 is null or (j.xid, j.seq) <= ($2, $3) and (j.xid, j.seq + e.place) < ($2, $3))
+  and ($4::uuid is null or j.command_id = $4) and ($6::text is null or e.actor = $6)
+  and ($5::text is null or strpos(j.events::text, '"' || $5 || '"') > 0 and e.event_type = $5)
+order by j.xid desc, j.seq desc, e.place desc limit $7`
   const { before, commandId = null, eventType = null, actor = null, limit } = filter
   return read(db, workspaceId, text, [before?.xid ?? null, before?.seq ?? null, commandId, eventType, actor, limit])
 }

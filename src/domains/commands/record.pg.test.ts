@@ -7,6 +7,7 @@ import { decider, openRoomOn, openTestRoom, pendingOf, type TestRoom } from '#te
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import { executionPrimitives } from './catalog/primitives.ts'
+import { composeWrite, set } from './change.ts'
 import { cancelCommand } from './cancel-command.ts'
 import { readCommand } from './command-table.ts'
 import { commandEventPurposes } from './events.ts'
@@ -53,6 +54,28 @@ describe('the record of a command', () => {
       await other.close()
     }
   }
+
+  test('a write answers with the whole row and reads back only what another writer can have changed', async () => {
+    const id = await room.submit({ subject: 's', steps: [BOOK_A] })
+    const found = accepted(await readCommand(room.world.db, workspaceId, id))
+    const read = new Set<string>()
+    const written = await room.world.db.transaction((tx) => {
+      const run: typeof tx.run = async (statement, values) => {
+        const rows = await tx.run(statement, values)
+        for (const row of rows) for (const name in row) read.add(name)
+        return rows
+      }
+      // Another writer has changed the row since it was read.
+      const stale = { ...found.command, attempt: 7 }
+      const change = set({ error: 'as the test wants it' })
+      const write = composeWrite({ ...found, command: stale }, 'any', [change], room.world.now())
+      return room.world.writes.commitIn({ ...tx, run }, write)
+    })
+    const after_ = accepted(await readCommand(room.world.db, workspaceId, id))
+    assert.deepEqual(accepted(written).command, after_.command)
+    assert.equal(after_.command.error, 'as the test wants it')
+    for (const fixed of ['context', 'created_at', 'request_fingerprint']) assert.equal(read.has(fixed), false, fixed)
+  })
 
   test('[CMD-10] [CMD-11] [SUP-11] submit by task name, get, cancel: payload, context and key are on the row, the audit beside it', async () => {
     const submitted = await submitCommand(room.world, user, {

@@ -79,7 +79,8 @@ export async function submitCommand(
     events: [createdEvent(command, by)],
     accessVersion: input.accessVersion,
   }
-  const opening = input.dependsOn?.length || input.alongside ? insertWithMore(deps, bare, input) : open(deps, bare)
+  const opening =
+    input.dependsOn?.length || input.alongside ? insertWithMore(deps, bare, input) : open(deps, bare, mayInline)
   const opened = await opening.catch((error: unknown) => {
     turn?.release()
     throw error
@@ -91,11 +92,12 @@ export async function submitCommand(
     return rejectRequest(deps, by, input, explainReused(opened, template, by.principal !== undefined))
   }
   await failpoint('commands.submitted')
-  const { inserted, row: stored, decided } = opened.value
+  const { inserted, row: stored, decided, isTried = false } = opened.value
   if (!inserted) return accept({ command: stored, isNew: false })
   if (decided) await passAfter(decided.draft.write)
   // The command is committed: an error from here on must not look like a refusal. The driver meets the same error and records it.
-  const short = decided ? undefined : mayInline ? runInline(deps, stored) : failMalformed(deps, task, stored)
+  const isShort = mayInline && !isTried
+  const short = decided ? undefined : isShort ? runInline(deps, stored) : failMalformed(deps, task, stored)
   const done = decided?.next.t === 'end' ? stored : await short?.catch(() => undefined)
   if (done) {
     turn?.release()
@@ -110,31 +112,44 @@ export async function submitCommand(
 type Opened = Once<StoredCommand> & {
   /** What was decided about the command before its first commit, and is part of it. */
   readonly decided?: Folded | undefined
+  /** An effect was called before the commit, without a result. */
+  readonly isTried?: boolean
 }
 
-/** Inserts a command with all that one commit can hold of it; what cannot be part of it is decided afterwards. */
-async function open(deps: CommandDeps, bare: NewCommand): Promise<Decision<Opened>> {
+/** Inserts a command with all that one commit can hold of it; the rest is decided afterwards. */
+async function open(deps: CommandDeps, bare: NewCommand, mayInline: boolean): Promise<Decision<Opened>> {
   const { command } = bare
-  const decided = await decideNew(deps, command, command.turn_token).catch(() => undefined)
-  // The write that ends a command wakes its follower in the same transaction.
-  if (!decided || (decided.next.t === 'end' && command.context.follower)) return deps.inserts.insert(bare)
-  const { now, write } = decided.draft
+  const first = await decideNew(deps, command, mayInline).catch(() => undefined)
+  const decided = first === 'tried' ? undefined : first?.folded
+  const opened = decided && (await insertDecided(deps, bare, decided))
+  if (opened) return opened.ok ? accept({ ...opened.value, decided }) : opened
+  // The grace begins with the insert: a call before it may have taken two seconds.
+  const run_after = mayInline ? new Date(deps.now().getTime() + INLINE_GRACE_MS) : command.run_after
+  const inserted = await deps.inserts.insert({ ...bare, command: { ...command, run_after } })
+  return inserted.ok ? accept({ ...inserted.value, isTried: first === 'tried' }) : inserted
+}
+
+/** Undefined: another command has the key of an effect, or is writing it. The driver finds that out too, and records it. */
+async function insertDecided(
+  deps: CommandDeps,
+  bare: NewCommand,
+  { draft: { now, write } }: Folded,
+): Promise<Decision<Once<StoredCommand>> | undefined> {
   const ended = { turn_token: null, turn_until: null }
   const whole: NewCommand = {
-    command: { ...now.command, ...(write.releases ? ended : {}) },
+    command: { ...now.command, updated_at: write.at, ...(write.releases ? ended : {}) },
     turnMs: write.releases ? null : bare.turnMs,
     effects: write.newEffects,
     events: [...bare.events, ...write.events],
     accessVersion: bare.accessVersion,
   }
+  const hasKeys = write.newEffects.some(({ idempotency_key }) => idempotency_key !== null)
   await passBefore(write)
   const opened = await deps.inserts.insert(whole).catch((error: unknown) => {
-    if (constraintOf(error) === 'idx_domain_effects_idem') return undefined
+    if (constraintOf(error) === 'idx_domain_effects_idem' || (hasKeys && refuseInProgress(error))) return undefined
     throw error
   })
-  // Another command has the key of an effect. The driver finds that out too, and records it.
-  if (!opened) return deps.inserts.insert(bare)
-  return opened.ok ? accept({ ...opened.value, decided }) : opened
+  return opened && !opened.ok && opened.code === 'key_in_progress' && hasKeys ? undefined : opened
 }
 
 function createdEvent(command: StoredCommand, by: Actor): WriteEvent {

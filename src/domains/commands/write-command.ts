@@ -15,7 +15,15 @@ import { type Db, type JournalEvent, openLane, type Sql, statement, type Stateme
 import { ABORT_TOKEN, type Taking } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { Write, WriteEvent } from './change.ts'
-import { columnsOf, patchedColumns, patchedEffectColumns, processOf, type StoredCommand } from './command-table.ts'
+import {
+  changeableColumns,
+  type ChangeableColumn,
+  columnsOf,
+  patchedColumns,
+  patchedEffectColumns,
+  processOf,
+  type StoredCommand,
+} from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { commandEventPurposes } from './events.ts'
 import { wakeOptionsOf } from './tasks.ts'
@@ -34,9 +42,8 @@ const isAborted = `c.turn_token = '${ABORT_TOKEN}'`
 /** "Not ended", written so that the planner does not choose the index of all open commands. */
 const isOpen = `coalesce(c.completed_at, 'infinity') = 'infinity'`
 
-type Written = StoredCommand & {
+type Written = Pick<StoredCommand, ChangeableColumn> & {
   readonly n: number
-  readonly new_status: string | null
   /** The effects that were changed. */
   readonly touched: readonly string[]
   /** Commands that depend on this one and were marked as due. */
@@ -64,7 +71,7 @@ const moved = (given: string) => `, moved as (
     and (w.from_status is null or c.status = w.from_status)
     and (w.token is null or c.turn_token = w.token)
     and (not w.is_free or c.turn_token is null)${given}
-  returning w.n, w.status as new_status, ${columnsOf('c')}
+  returning w.n, w.status as new_status, c.command_id, c.workspace_id, ${columnsOf('c', changeableColumns)}
 )`
 
 /** Inserts the effects in the parameter, each for the row `n` of `commands`. */
@@ -133,7 +140,7 @@ function textOf({ plans, touches, moves }: Parts, vote: JoinedVote | undefined):
     logged,
     moves ? marked : '',
     `
-select m.*, ${touches ? 'array(select t.domain_effect_id from touched as t where t.n = m.n)' : "'{}'::uuid[]"} as touched,
+select m.n, ${columnsOf('m', changeableColumns)}, ${touches ? 'array(select t.domain_effect_id from touched as t where t.n = m.n)' : "'{}'::uuid[]"} as touched,
   ${moves ? 'array(select x.child_command_id from waiting as x where x.n = m.n)' : "'{}'::uuid[]"} as dependents
 from moved as m`,
   ].join('')
@@ -214,17 +221,14 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
 
 export type WriteResult = { readonly command: StoredCommand; readonly dependents: readonly string[] }
 
-function resultOf(
-  write: Write,
-  { n: _n, new_status: _status, touched: ids, dependents, ...row }: Written,
-): WriteResult {
+function resultOf(write: Write, { n: _n, touched: ids, dependents, ...changed }: Written): WriteResult {
   const missed = write.effectMoves.find(({ domain_effect_id }) => !ids.includes(domain_effect_id))
   // The turn held the row, but the effect has changed since it was read: another writer changed it without holding the command.
   if (missed)
     throw new KernelFault('commands.effect.torn', 'an effect changed outside its turn', {
       domain_effect_id: missed.domain_effect_id,
     })
-  return { command: row, dependents }
+  return { command: { ...write.command, ...changed }, dependents }
 }
 
 function refuseMoved(write: Write): Refusal {

@@ -25,7 +25,7 @@ export function authorize(principal: Pick<Principal, 'role'>, needed: PlatformRo
 }
 
 /**
- * I5: an empty list of roles makes a thing visible to administrators only; otherwise one shared org role is enough. A platform role
+ * I5: a resource with an empty list of roles is visible to administrators only; otherwise one shared org role is enough. A platform role
  * other than admin makes nothing visible.
  */
 export function canSee(principal: Pick<Principal, 'role' | 'orgRoles'>, readRoles: readonly string[]): boolean {

@@ -1,14 +1,16 @@
 /** The cluster's roles: the first runner creates them, and they suffice for a login that is not a superuser. */
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import path from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { openTestDb } from '#test/database'
 import { migrationFileNames, withOwnRoles } from '#test/migrations'
 import { onTestServer } from '#test/postgres'
-import { insertStoreRows } from '#test/store-rows'
+import { aStoreRowsOf, insertRow, insertStoreRows, type Row, rowsOf, type TableName } from '#test/store-rows'
 import { type Db, openDb } from '../db.ts'
-import { migrateUp } from '../migrate.ts'
+import { migrateDown, migrateUp } from '../migrate.ts'
 
 const aPrefix = () => `concord_test_${randomBytes(6).toString('hex')}`
 
@@ -62,6 +64,37 @@ async function aPlainLogin(t: TestContext, prefix: string): Promise<PlainLogin> 
 }
 
 describe('roles', () => {
+  test('an owner that is no member of the engine role carries the whole history into the journal and back', async (t) => {
+    const prefix = aPrefix()
+    const folder = await withOwnRoles(t, prefix)
+    const { url, superuser } = await aPlainLogin(t, prefix)
+    const later = ['0018_lean_indexes.sql', '0019_journal.sql']
+    const texts = new Map<string, string>()
+    for (const name of later) {
+      texts.set(name, await readFile(path.join(folder, name), 'utf8'))
+      await rm(path.join(folder, name))
+    }
+    assert.ok((await migrateUp(url, { folder })).ok)
+    const world = aStoreRowsOf()
+    const put = (table: TableName, row: Row) => insertRow(superuser, table, { ...rowsOf[table](world), ...row })
+    await put('identity.orgs', { id: world.org })
+    await put('identity.users', { id: world.user })
+    await put('identity.workspaces', { id: world.workspace })
+    await put('concord.commands', { command_id: world.command })
+    const about = { workspace_id: world.workspace, command_id: world.command, actor: 'a', trace_id: 't' }
+    for (let n = 0; n < 5; n++) {
+      const event = { event_id: randomUUID(), purpose: 'audit', event_type: 'command_created', payload: {} }
+      await insertRow(superuser, 'concord.domain_events', { ...event, ...about })
+    }
+    await superuser.query(`revoke ${prefix}_engine from ${prefix}_login granted by ${prefix}_login`)
+    for (const [name, text] of texts) await writeFile(path.join(folder, name), text)
+    const count = async () => (await superuser.query('select 1 from concord.domain_events')).length
+    assert.ok((await migrateUp(url, { folder })).ok)
+    assert.equal(await count(), 5)
+    assert.ok((await migrateDown(url, { folder, to: 17 })).ok)
+    assert.equal(await count(), 5)
+  })
+
   test('twenty databases of one server migrate at once, and none of them knows the roles yet', async (t) => {
     const prefix = aPrefix()
     const folder = await withOwnRoles(t, prefix)

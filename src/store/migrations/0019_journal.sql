@@ -2,7 +2,7 @@
 -- Why: a command that is done at once has nine events. As nine rows they cost 39 index entries, 27 key checks and a third of the time of its
 --   commit; as one row they cost three entries and one check. Readers keep domain_events with the columns of 0005.
 -- entry_id: the id of the first event; that of the next one is one higher in the last 16 bits. Retried writes meet themselves at the key.
--- seq: grows by 1,024 per row, and an event has seq + place. So seq orders single events as before, and cursors from before stay valid.
+-- seq: grows by 65,536 per row, the most events that a row can have, and an event has seq + place. So seq orders single events as before, and cursors from before stay valid.
 -- events: json and not jsonb, since it is written once and read in order; jsonb costs a third more of the time of a commit. Of an event:
 --   type, purpose (left out: event), actor, payload, the measures of an agent step, and its id if it was written before this migration.
 -- Indexes, each paid for by every commit: pk; command: the history of a command in order; workspace: the feed and the audit of a workspace in
@@ -12,12 +12,12 @@
 -- Locks: domain_events, until all its rows are copied (about 20 s for a million events). Reverse: the rows are copied back, with their ids.
 create function concord.are_events(events json, step_index integer) returns boolean
   language sql immutable parallel safe
-  return (select coalesce(bool_and(btrim(e.type) <> '' and btrim(e.actor) <> '' and json_typeof(e.payload) = 'object' and case
+  return (select coalesce(bool_and(coalesce(btrim(e.type) <> '' and btrim(e.actor) <> '' and json_typeof(e.payload) = 'object' and case
       when e.purpose = 'agent_step' then step_index is not null and coalesce(e.latency_ms, 0) >= 0
         and coalesce(e.cost_units, 0) >= 0 and coalesce(e.cost_units, 0) < 'Infinity'
       else coalesce(e.purpose, 'event') in ('event', 'audit') and step_index is null
-        and num_nulls(e.tool_name, e.latency_ms, e.token_usage, e.cost_units) = 4 end), false) and count(*) <= 1024
-    from json_to_recordset(events) as e(type text, actor text, payload json, purpose text,
+        and num_nulls(e.tool_name, e.latency_ms, e.token_usage, e.cost_units) = 4 end, false)), false) and count(*) <= 65536
+    from json_to_recordset(events) as e(id uuid, type text, actor text, payload json, purpose text,
       tool_name text, latency_ms integer, token_usage json, cost_units numeric));
 
 create table concord.journal (
@@ -29,7 +29,7 @@ create table concord.journal (
   step_index   concord.count_from_zero,
   trace_id     concord.filled_text not null,
   created_at   concord.finite_time not null default now(),
-  seq          bigint              not null generated always as identity (increment by 1024),
+  seq          bigint              not null generated always as identity (increment by 65536),
   xid          xid8                not null default pg_current_xact_id(),
   events       json                not null,
   constraint journal_pk primary key (entry_id),
@@ -40,6 +40,8 @@ create table concord.journal (
   constraint journal_agent_step_ck check (step_index is null or agent_run_id is not null)
 ) with (toast_tuple_target = 8160);
 
+-- The owner of the table may not be a member of the role that sees all rows.
+alter table concord.domain_events no force row level security;
 insert into concord.journal (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, seq, xid, events)
   overriding system value
 select (array_agg(e.event_id order by e.seq))[1],
@@ -51,7 +53,7 @@ select (array_agg(e.event_id order by e.seq))[1],
     order by e.seq)
 from (
   -- Neighbours of one commit about one thing are one row; a gap in seq begins the next, so that every event keeps its number.
-  select r.*, r.seq - r.n as run, r.n / 1000 as part
+  select r.*, r.seq - r.n as run, r.n / 65000 as part
   from (select d.*, row_number() over (
       partition by d.xid, d.workspace_id, d.command_id, d.agent_run_id, d.swarm_run_id, d.step_index, d.trace_id, d.created_at
       order by d.seq) as n
@@ -59,7 +61,15 @@ from (
 ) as e
 group by e.xid, e.workspace_id, e.command_id, e.agent_run_id, e.swarm_run_id, e.step_index, e.trace_id, e.created_at, e.run, e.part
 order by min(e.seq);
-select setval(pg_get_serial_sequence('concord.journal', 'seq'), (select coalesce(max(seq), 0) + 1024 from concord.domain_events));
+select setval(pg_get_serial_sequence('concord.journal', 'seq'), (select coalesce(max(seq), 0) + 65536 from concord.domain_events));
+
+do $check$
+begin
+  if (select count(*) from concord.domain_events) <> (select coalesce(sum(json_array_length(events)), 0) from concord.journal) then
+    raise exception 'not every event was copied';
+  end if;
+end
+$check$;
 
 create index journal_command_ix on concord.journal (command_id, seq);
 create index journal_workspace_ix on concord.journal (workspace_id, xid, seq);
@@ -105,6 +115,7 @@ grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, st
   on concord.journal to concord_engine, concord_app;
 
 -- down
+alter table concord.journal no force row level security;
 alter view concord.domain_events rename to journal_events;
 create table concord.domain_events (
   event_id     uuid                    not null,
@@ -141,7 +152,14 @@ insert into concord.domain_events (event_id, command_id, agent_run_id, swarm_run
 select event_id, command_id, agent_run_id, swarm_run_id, purpose, event_type, payload, actor, trace_id, step_index,
   tool_name, latency_ms, token_usage, cost_units, created_at, workspace_id, seq, xid
 from concord.journal_events order by seq;
-select setval(pg_get_serial_sequence('concord.domain_events', 'seq'), (select coalesce(max(seq), 0) + 1024 from concord.domain_events));
+select setval(pg_get_serial_sequence('concord.domain_events', 'seq'), (select coalesce(max(seq), 0) + 65536 from concord.domain_events));
+do $check$
+begin
+  if (select count(*) from concord.domain_events) <> (select coalesce(sum(json_array_length(events)), 0) from concord.journal) then
+    raise exception 'not every event was copied';
+  end if;
+end
+$check$;
 drop view concord.journal_events;
 drop table concord.journal;
 drop function concord.unpack(uuid, json);

@@ -68,7 +68,7 @@ const printed: readonly Printed[] = [
     rows: '[EVT-01]',
     table: 'concord.journal',
     columns: `entry_id uuid!, workspace_id uuid!, command_id uuid, agent_run_id uuid, swarm_run_id uuid, step_index integer, trace_id text!,
-      created_at at! = now(), seq bigint! = generated always as identity (increment by 1024), xid xid8! = pg_current_xact_id(), events json!`,
+      created_at at! = now(), seq bigint! = generated always as identity (increment by 65536), xid xid8! = pg_current_xact_id(), events json!`,
     added: '',
     indexes: [
       'journal_command_ix ON concord.journal USING btree (command_id, seq)',

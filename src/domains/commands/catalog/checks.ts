@@ -116,7 +116,7 @@ function checkKeyTemplate(template: string | null | undefined): Check {
 /** Effects that pass data to another system or store it. */
 const guarded = ['connector.', 'notification.', 'memory.', 'artifact.publish']
 
-/** A tool of agents that passes data on or stores it must check a rule about data safety. */
+/** An agent tool that passes data on or stores it must check a data safety rule. */
 function checkAgentTools(definitions: readonly Definition[]): readonly CatalogFinding[] {
   const types = new Map(ofKind(definitions, 'command_type').map((type) => [type.name, type]))
   const rules = ofKind(definitions, 'policy').map(({ rule }) => rule)
