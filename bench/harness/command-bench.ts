@@ -44,7 +44,7 @@ const contract = {
 /** About 200 bytes, as in the reference cases. */
 const note = 'n'.repeat(150)
 
-function definitions(begun: (subject: unknown) => void): readonly Definition[] {
+export function definitions(begun: (subject: unknown) => void): readonly Definition[] {
   const keyed = (name: string) =>
     defineEffect({
       effect_type: `bench.${name}`,

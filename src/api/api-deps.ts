@@ -4,7 +4,7 @@ import type { ApprovalDeps } from '#domains/approvals'
 import type { ArtifactDeps } from '#domains/artifacts'
 import type { CommandDeps, WebhookSource } from '#domains/commands'
 import type { Connectors } from '#domains/connectors'
-import type { Principal } from '#domains/identity'
+import type { Callers, Principal } from '#domains/identity'
 import type { MemoryDeps } from '#domains/memory'
 import type { AskedDirect, Scheduler, SelfCheck, Wait } from '#domains/scheduler'
 import type { CommandScheduleDeps } from '#domains/command-schedules'
@@ -86,6 +86,8 @@ export type ApiDeps = {
   readonly log: ApiLog
   readonly version: string
   readonly authenticate: (bearer: string) => Promise<Decision<Principal>>
+  /** Looks up a caller together with the workspace of the request, and remembers both for a moment. */
+  readonly callers: Callers
   /** Without notices, new events are found by polling every `pollMs`. */
   readonly feed: {
     readonly notices?: Notices

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { createReadStream } from 'node:fs'
+import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { createGzip, gzipSync } from 'node:zlib'
 import { buffer } from 'node:stream/consumers'
@@ -18,6 +19,7 @@ const code = async (request: Request, given = limits) => {
   const read = await readBody(request, given)
   return read.ok ? `${read.value.length} bytes` : read.code
 }
+const codeOf = (read: Awaited<ReturnType<typeof readBody>>) => (read.ok ? 'read' : read.code)
 /** A source that never ends and counts the chunks that were read. */
 function anEndlessBody() {
   const given = { chunks: 0, cancelled: false }
@@ -63,6 +65,24 @@ test('a body that stops arriving is refused in time', async () => {
 test('a sender that disconnects is not a server error', async () => {
   const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error('ECONNRESET')) })
   assert.equal(await code(aRequest(broken)), 'api.request.malformed')
+})
+
+test('the body comes from the stream of the socket, and no web stream is opened', async () => {
+  const request = {
+    headers: new Headers(),
+    get body(): never {
+      throw new Error('The web stream was opened.')
+    },
+  }
+  const bytesOf = async (stream: Readable) => readBody(request as unknown as Request, limits, stream)
+  const read = await bytesOf(Readable.from([Buffer.from('{"a"'), Buffer.from(':1}')]))
+  assert.equal(read.ok && Buffer.from(read.value).toString(), '{"a":1}')
+  const large = Readable.from([new Uint8Array(1_048_576), new Uint8Array(1), new Uint8Array(1)])
+  assert.equal(codeOf(await bytesOf(large)), 'body_too_large')
+  assert.equal(large.destroyed, false, 'the answer still needs the socket')
+  const gone = new Readable({ read() {} })
+  gone.destroy()
+  assert.equal(codeOf(await bytesOf(gone)), 'api.request.malformed')
 })
 
 test('gzip is unpacked, up to the limit', async () => {

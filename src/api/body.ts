@@ -1,4 +1,5 @@
 /** The body of a request: read within limits of size and time, and accepted only as a guarded JSON object in UTF-8. */
+import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import type { MiddlewareHandler } from 'hono'
@@ -37,7 +38,7 @@ async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision
   const isNeeded = c.get('access')?.body === 'required'
   const type = c.req.header('content-type')
   if (type !== undefined && !JSON_TYPE.test(type)) return wrongType()
-  const bytes = await readBody(c.req.raw, limits)
+  const bytes = await readBody(c.req.raw, limits, c.env?.incoming)
   if (!bytes.ok) return bytes
   if (bytes.value.length === 0) return isNeeded ? missing() : accept(undefined)
   if (type === undefined) return wrongType()
@@ -75,10 +76,12 @@ function tooLarge(limit: number, when = ''): Refusal {
   return refuse('body_too_large', `The body is larger than ${limit} bytes${when}.`, { facts: { limit_bytes: limit } })
 }
 
-const LATE = Symbol('late')
-
-/** Returns the decoded bytes of the body. Stops reading at the limit. */
-export async function readBody(request: Request, limits: BodyLimits): Promise<Decision<Uint8Array>> {
+/** Returns the decoded bytes of the body, from Node's own stream if there is one. Stops reading at the limit. */
+export async function readBody(
+  request: Request,
+  limits: BodyLimits,
+  incoming?: Readable,
+): Promise<Decision<Uint8Array>> {
   const packing = (request.headers.get('content-encoding') ?? 'identity').trim().toLowerCase()
   if (packing !== 'identity' && packing !== 'gzip' && packing !== '') {
     return refuse('encoding_unsupported', 'Only plain and gzip bodies are supported.', {
@@ -89,44 +92,49 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<De
   }
   const announced = Number(request.headers.get('content-length') ?? 0)
   if (announced > limits.bodyBytesMax) return tooLarge(limits.bodyBytesMax)
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<typeof LATE>((resolve) => {
-    timer = setTimeout(resolve, limits.bodyTimeoutMs, LATE)
-  })
-  try {
-    const bytes = await collect(request, limits.bodyBytesMax, late)
-    if (!bytes.ok || packing !== 'gzip' || bytes.value.length === 0) return bytes
-    return await unpackBody(bytes.value, limits.bodyBytesMax)
-  } finally {
-    clearTimeout(timer)
-  }
+  const bytes = await (incoming ? collect(incoming, limits) : collectWeb(request, limits))
+  if (!bytes.ok || packing !== 'gzip' || bytes.value.length === 0) return bytes
+  return unpackBody(bytes.value, limits.bodyBytesMax)
 }
 
-async function collect(request: Request, limit: number, late: Promise<typeof LATE>): Promise<Decision<Uint8Array>> {
-  if (request.body === null) return accept(new Uint8Array())
-  const reader = request.body.getReader()
-  const chunks: Uint8Array[] = []
-  let size = 0
-  try {
-    for (;;) {
-      const read = await Promise.race([reader.read(), late])
-      if (read === LATE) {
-        return refuse('request_timeout', 'The body did not arrive in time.', {
-          hint: 'Send the request again without pauses.',
-        })
-      }
-      if (read.done) return accept(Buffer.concat(chunks, size))
-      size += read.value.byteLength
-      if (size > limit) return tooLarge(limit)
-      chunks.push(read.value)
+/** For a request without a socket. */
+async function collectWeb({ body }: Request, limits: BodyLimits): Promise<Decision<Uint8Array>> {
+  if (body === null) return accept(new Uint8Array())
+  const stream = Readable.fromWeb(body)
+  const bytes = await collect(stream, limits)
+  stream.destroy()
+  return bytes
+}
+
+/** Leaves the stream as it is when it gives up: the answer is still to be sent over its socket. */
+function collect(stream: Readable, limits: BodyLimits): Promise<Decision<Uint8Array>> {
+  return new Promise((resolve) => {
+    const chunks: Uint8Array[] = []
+    let size = 0
+    const settle = (answer: Decision<Uint8Array>) => {
+      clearTimeout(timer)
+      stream.off('data', take).pause()
+      resolve(answer)
     }
-  } catch {
+    const take = (chunk: Uint8Array) => {
+      size += chunk.byteLength
+      if (size > limits.bodyBytesMax) settle(tooLarge(limits.bodyBytesMax))
+      else chunks.push(chunk)
+    }
     // The sender disconnected: the answer is not read, but must not count as a server error.
-    return refuse('api.request.malformed', 'The body ended before it was complete.')
-  } finally {
-    // Not awaited: cancelling may itself wait for a silent sender.
-    void reader.cancel().catch(() => {})
-  }
+    const lose = () => settle(refuse('api.request.malformed', 'The body ended before it was complete.'))
+    const timer = setTimeout(() => {
+      settle(
+        refuse('request_timeout', 'The body did not arrive in time.', {
+          hint: 'Send the request again without pauses.',
+        }),
+      )
+    }, limits.bodyTimeoutMs)
+    if (stream.destroyed) return lose()
+    stream.on('error', lose).on('close', lose)
+    stream.on('end', () => settle(accept(Buffer.concat(chunks, size))))
+    stream.on('data', take)
+  })
 }
 
 async function unpackBody(bytes: Uint8Array, limit: number): Promise<Decision<Uint8Array>> {

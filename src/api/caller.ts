@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { MiddlewareHandler } from 'hono'
 import { authorize, resolveWorkspace } from '#domains/identity'
 import type { Clock } from '#kernel/clock'
-import { type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
 import { answerProblem, type ApiContext, type ApiEnv } from './guards.ts'
 
@@ -18,39 +18,99 @@ export function bearerOf(c: ApiContext): Decision<string> {
   })
 }
 
-export function authentication(
-  { authenticate }: Pick<ApiDeps, 'authenticate'>,
-  bad: BadBearers,
-): MiddlewareHandler<ApiEnv> {
+type CallerDeps = Pick<ApiDeps, 'authenticate' | 'callers' | 'db' | 'defaultWorkspace'>
+
+/** The operation that may act for a remembered caller: its statement compares the version of all rights (docs/decisions/0032). */
+const REMEMBERS = 'submitCommand'
+
+export function authentication(deps: CallerDeps, bad: BadBearers): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
-    if (c.get('access')?.open) return next()
+    const access = c.get('access')
+    if (access?.open) return next()
     const bearer = bearerOf(c)
     if (!bearer.ok) return answerProblem(c, bearer)
-    const tooMany = bad.decide(c, bearer.value)
-    if (tooMany) return answerProblem(c, tooMany)
-    const principal = await authenticate(bearer.value)
-    // An unavailable database or provider is not evidence against the credential.
-    if (principal.ok || principal.code === 'unauthenticated') bad.note(c, bearer.value, principal.ok)
-    if (!principal.ok) return answerProblem(c, principal)
-    c.set('principal', principal.value)
-    await next()
+    if (access?.config?.operationId === REMEMBERS) {
+      const { role } = access
+      const asked = { bearer: bearer.value, role, sources: workspaceSources(c, deps.defaultWorkspace) }
+      const known = deps.callers.recall(asked)
+      if (known) {
+        c.set('principal', known.principal)
+        c.set('entered', accept(known.workspace))
+        c.set('remembered', { accessVersion: known.accessVersion, confirm: () => confirm(deps, c, asked, bad) })
+        await next()
+        return refuseUnconfirmed(c)
+      }
+      return (await decideBearer(c, asked, bad, () => lookUp(deps, c, asked))) ?? next()
+    }
+    const refused = await decideBearer(c, { bearer: bearer.value }, bad, async () => {
+      const principal = await deps.authenticate(bearer.value)
+      if (principal.ok) c.set('principal', principal.value)
+      return principal
+    })
+    return refused ?? next()
   }
 }
 
+/** Limits guesses: refuses an address that has made too many, and counts this one if it is wrong. */
+async function decideBearer(
+  c: ApiContext,
+  { bearer }: { readonly bearer: string },
+  bad: BadBearers,
+  look: () => Promise<Decision<unknown>>,
+): Promise<Response | undefined> {
+  const tooMany = bad.decide(c, bearer)
+  if (tooMany) return answerProblem(c, tooMany)
+  const looked = await look()
+  // An unavailable database or provider is not evidence against the credential.
+  if (looked.ok || looked.code === 'unauthenticated') bad.note(c, bearer, looked.ok)
+  return looked.ok ? undefined : answerProblem(c, looked)
+}
+
+type Asked = Parameters<ApiDeps['callers']['look']>[0]
+
+async function lookUp({ callers }: CallerDeps, c: ApiContext, asked: Asked): Promise<Decision<unknown>> {
+  c.set('remembered', undefined)
+  const looked = await callers.look(asked)
+  c.set('principal', looked.ok ? looked.value.principal : undefined)
+  c.set('entered', looked.ok ? looked.value.workspace : undefined)
+  return looked
+}
+
+async function confirm(deps: CallerDeps, c: ApiContext, asked: Asked, bad: BadBearers): Promise<Decision<unknown>> {
+  const looked = await lookUp(deps, c, asked)
+  if (looked.ok) return enter(deps, c)
+  if (looked.code === 'unauthenticated') bad.note(c, asked.bearer, false)
+  return looked
+}
+
+/** Nothing has confirmed the remembered caller, for example because the body was refused: a revoked key must not get that answer. */
+async function refuseUnconfirmed(c: ApiContext): Promise<void> {
+  const confirmed = await c.get('remembered')?.confirm()
+  if (!confirmed || confirmed.ok) return
+  // Without this, the headers of the first answer would stay.
+  c.res = undefined
+  c.res = answerProblem(c, confirmed)
+}
+
 /** Runs after the rate limit, so that callers without the role are limited too. */
-export function authorization(deps: Pick<ApiDeps, 'db' | 'defaultWorkspace'>): MiddlewareHandler<ApiEnv> {
+export function authorization(deps: CallerDeps): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
-    const access = c.get('access')
-    const principal = c.get('principal')
-    if (!access || access.open || !principal) return next()
-    const allowed = authorize(principal, access.role)
-    if (!allowed.ok) return answerProblem(c, allowed)
-    if (!access.workspace) return next()
-    const workspace = await resolveWorkspace(deps, principal, workspaceSources(c, deps.defaultWorkspace))
-    if (!workspace.ok) return answerProblem(c, workspace)
-    c.set('workspace', workspace.value)
-    await next()
+    const entered = await enter(deps, c)
+    return entered.ok ? next() : answerProblem(c, entered)
   }
+}
+
+/** Checks the role of the caller and finds the workspace of the request. */
+async function enter(deps: CallerDeps, c: ApiContext): Promise<Decision<unknown>> {
+  const access = c.get('access')
+  const principal = c.get('principal')
+  if (!access || access.open || !principal) return accept(undefined)
+  const allowed = authorize(principal, access.role)
+  if (!allowed.ok || !access.workspace) return allowed
+  const sources = () => workspaceSources(c, deps.defaultWorkspace)
+  const workspace = c.get('entered') ?? (await resolveWorkspace(deps, principal, sources()))
+  if (workspace.ok) c.set('workspace', workspace.value)
+  return workspace
 }
 
 function workspaceSources(c: ApiContext, fallback: string | undefined) {

@@ -105,20 +105,30 @@ export const commandRoutes = routes({
     problems: [404, 409],
     async handle(call) {
       const { body } = call
-      const submitted = await submitCommand(call.deps.commands, acting(call), {
-        workspaceId: call.workspaceId,
-        taskName: body.task_name,
-        payload: body.payload,
-        idempotencyKey: body.idempotency_key,
-        ingress: 'user_request',
-        requestId: call.requestId,
-        cancellationMode: body.cancellation_mode,
-        dependsOn: body.depends_on?.map((parent) => ({
-          commandId: parent.command_id,
-          requiredStatus: parent.required_status,
-          propagateCancellation: parent.propagate_cancellation,
-        })),
-      })
+      const submit = () =>
+        submitCommand(call.deps.commands, acting(call), {
+          workspaceId: call.workspaceId,
+          taskName: body.task_name,
+          payload: body.payload,
+          idempotencyKey: body.idempotency_key,
+          ingress: 'user_request',
+          requestId: call.requestId,
+          cancellationMode: body.cancellation_mode,
+          dependsOn: body.depends_on?.map((parent) => ({
+            commandId: parent.command_id,
+            requiredStatus: parent.required_status,
+            propagateCancellation: parent.propagate_cancellation,
+          })),
+          accessVersion: call.remembered?.accessVersion,
+        })
+      let submitted = await submit()
+      if (submitted.ok && submitted.value.isNew) call.confirmed()
+      else if (call.remembered) {
+        // For a remembered caller only a new command counts; everything else is decided with the rights of now.
+        const confirmed = await call.remembered.confirm()
+        if (!confirmed.ok) return confirmed
+        submitted = await submit()
+      }
       if (!submitted.ok) return submitted
       const view = toSubmittedView(submitted.value.command)
       return accept(submitted.value.isNew ? view : new Known(view))

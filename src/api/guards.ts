@@ -11,7 +11,7 @@ import type { PlatformRole, Principal, Workspace } from '#domains/identity'
 import { KernelFault } from '#kernel/errors'
 import { textId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
-import { type Refusal, refuse } from '#kernel/refusal'
+import { type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import { type ProblemDetail, problemHeaders, type RequestIds, toProblem } from './problem.ts'
 
@@ -21,10 +21,21 @@ export type ApiEnv = {
     ids: RequestIds
     principal: Principal | undefined
     workspace: Workspace | undefined
+    /** The workspace as it was looked up with the caller. */
+    entered: Decision<Workspace> | undefined
+    /** Set while the caller is only remembered, and nothing has confirmed it. */
+    remembered: Remembered | undefined
     access: RouteAccess | undefined
     /** The body as sent, after the body guard. */
     sent: JsonObject | undefined
   }
+}
+
+type Remembered = {
+  /** For a statement that writes only if this version still holds. */
+  readonly accessVersion: string
+  /** Looks the caller up and replaces what was remembered. */
+  confirm(): Promise<Decision<unknown>>
 }
 
 export type ApiContext = Context<ApiEnv>

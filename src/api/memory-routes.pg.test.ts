@@ -31,6 +31,7 @@ describe('memory routes', () => {
       version: '0.0.0-test',
       log: { info: silent, warn: silent, error: silent },
       authenticate: authenticator.authenticate,
+      callers: authenticator.callers,
       feed: { pollMs: 20 },
       schemaVersions: () => Promise.resolve({ expected: 1, actual: 1 }),
       cursorKey: new Uint8Array(32).fill(7),

@@ -27,6 +27,13 @@ export class Call<Deps, Q extends Shape = Shape, P extends Shape = Shape, B exte
   get workspaceId(): string {
     return workspaceOf(this.c).id
   }
+  /** Set while the caller is only remembered. A write that compares its version confirms it (`confirmed`); anything else needs `confirm`. */
+  get remembered() {
+    return this.c.get('remembered')
+  }
+  confirmed(): void {
+    this.c.set('remembered', undefined)
+  }
   get traceId(): string {
     return this.c.get('ids').traceId
   }

@@ -21,7 +21,7 @@ export function webhookRoutes(deps: CommandDeps, sources: readonly WebhookSource
       id: c.req.header('webhook-id'),
       timestamp: c.req.header('webhook-timestamp'),
       signature: c.req.header('webhook-signature'),
-      body: await readBody(c.req.raw, defaultLimits),
+      body: await readBody(c.req.raw, defaultLimits, c.env?.incoming),
     }
     const received = await receive(source, delivery, c.get('ids'))
     if (!received.ok) return answerProblem(c, received)

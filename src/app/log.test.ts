@@ -24,6 +24,8 @@ const plants: readonly ((value: string) => (log: ReturnType<typeof openLog>) => 
   (value) => (log) => log.warn({ note: `sk-proj-${value}` }, 'x'),
   (value) => (log) => log.warn({ list: [`ghp_${value.replaceAll(/[-_]/g, 'a')}`] }, 'x'),
   (value) => (log) => log.warn({ deep: { api_key: value } }, 'x'),
+  (value) => (log) => log.warn({ very: { deep: { and: [{ deeper: { password: { old: value } } }] } } }, 'x'),
+  (value) => (log) => log.child({ secret: value }).warn({}, 'x'),
   (value) => (log) => log.warn({ jwt: `eyJhbGciOiJI.${value}.${value}` }, 'x'),
 ]
 

@@ -4,8 +4,8 @@ import { redactText } from '#kernel/secret-shapes'
 
 export type Log = Logger
 
-/** Field names that may hold a secret. */
-const SECRET_PATHS = [
+/** Field names that may hold a secret, at any depth. */
+const SECRET_NAMES = [
   'password',
   'secret',
   'token',
@@ -17,10 +17,19 @@ const SECRET_PATHS = [
   'databaseUrl',
   'database_url',
 ]
+const HAS_SECRET_NAME = new RegExp(`"(?:${SECRET_NAMES.join('|')})":`)
+
+/** Removes secrets by the name of their field. Only a line that contains such a name is read again: one test instead of 40 paths per line. */
+function redactNamed(line: string): string {
+  if (!HAS_SECRET_NAME.test(line)) return line
+  const redacted = JSON.stringify(JSON.parse(line), (name, value: unknown) =>
+    SECRET_NAMES.includes(name) ? '[redacted]' : value,
+  )
+  return `${redacted}\n`
+}
 
 /** The default level on a terminal is `warn`; a log collector gets `info`. */
 export function openLog(level: string | undefined, destination?: DestinationStream): Log {
-  const paths = SECRET_PATHS.flatMap((path) => [path, `*.${path}`, `*.*.${path}`, `headers["${path}"]`])
   return pino(
     {
       level: level ?? (process.stderr.isTTY ? 'warn' : 'info'),
@@ -28,10 +37,9 @@ export function openLog(level: string | undefined, destination?: DestinationStre
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: errorFacts },
-      redact: { paths, censor: '[redacted]' },
       hooks: {
         // Removes keys and passwords by their shape, including those inside messages and error texts.
-        streamWrite: (line) => redactText(line),
+        streamWrite: (line) => redactText(redactNamed(line)),
       },
     },
     destination ?? pino.destination({ fd: 2, sync: false }),

@@ -47,6 +47,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const authenticator = openAuthenticator({
       db,
       now: deps.now,
+      elapsedMs: () => performance.now(),
       provider: providerOf(config),
       onError: (error) => log.warn({ err: error }, 'could not record the use of a key'),
     })
@@ -68,6 +69,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       closing: closing.signal,
       ...(jobs.value && { scheduler: jobs.value.api }),
       authenticate: authenticator.authenticate,
+      callers: authenticator.callers,
     })
     const announcing = {
       async fetch(request: Request, env: object) {

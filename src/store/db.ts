@@ -230,9 +230,13 @@ class PatientPool extends pg.Pool {
   override connect(callback?: Connected): Promise<pg.PoolClient> | void {
     const connect = () => connectPatiently(() => super.connect(), this.#withinMs)
     if (!callback) return connect()
-    callbackify(connect)((error, client) => {
-      const failed = error ?? undefined
-      callback(failed, failed ? undefined : client, failed ? () => {} : client.release)
+    // Nearly always there is a connection, and a promise per statement would only cost time.
+    super.connect((error, client, done) => {
+      if (!isFull(error)) return callback(error, client, done)
+      callbackify(connect)((fault, late) => {
+        const failed = fault ?? undefined
+        callback(failed, failed ? undefined : late, failed ? () => {} : late.release)
+      })
     })
   }
 }

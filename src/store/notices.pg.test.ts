@@ -61,6 +61,21 @@ describe('notices', () => {
     await until(() => heard === 2)
   })
 
+  test('the first announcement is sent at once, those in the pause after it together', async (t) => {
+    const [one, other] = [open(t), open(t, { announceMs: 3_600_000 })]
+    const heard: string[] = []
+    one.listen('pause', (payload) => heard.push(payload))
+    await until(() => heard.length === 1)
+    heard.length = 0
+    other.announce('pause', 'first')
+    await until(() => heard.length > 0)
+    other.announce('pause', 'second')
+    // It comes after the pause: another process on the same channel is heard before it.
+    open(t).announce('pause', 'third')
+    await until(() => heard.length === 2)
+    assert.deepEqual(heard, ['first', 'third'])
+  })
+
   test('after a lost connection it listens again and wakes every listener, since notices may have been missed', async (t) => {
     const [one, other] = [open(t), open(t)]
     const heard: string[] = []

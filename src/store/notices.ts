@@ -13,7 +13,7 @@ import { columnName } from './statement.ts'
 export type Notices = {
   /** Calls `wake` for every notice, and after a reconnect, when some may have been missed. Returns a function that stops it. */
   listen(channel: string, wake: (payload: string) => void): () => void
-  /** Wakes the listeners of this process at once and the others within `announceMs`; repeats in between count once. */
+  /** Wakes the listeners of this process at once, the others too, but at most every `announceMs`; repeats in between count once. */
   announce(channel: string, payload?: string): void
   close(): Promise<void>
 }
@@ -27,12 +27,13 @@ const RECONNECT_MS = [50, 100, 200, 500, 1_000, 2_000] as const
 /** More distinct payloads than this in one announcement become one empty payload: "check everything". */
 const PAYLOADS_MAX = 64
 
-export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: NoticesOptions = {}): Notices {
+export function openNotices(db: Db, { announceMs = 50, onError = () => {} }: NoticesOptions = {}): Notices {
   const listeners = new Map<string, Set<(payload: string) => void>>()
   const outbound = new Map<string, Set<string>>()
   let client: pg.Client | undefined
   let connecting: Promise<void> | undefined
   let announcing: Promise<void> | undefined
+  const closing = new AbortController()
   let isClosed = false
 
   function wake(channel: string, payload: string): void {
@@ -80,13 +81,13 @@ export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: Noti
     })
   }
 
-  /** One announcement at a time; later ones go into the next. */
+  /** The first announcement is sent at once; what is announced during the pause after it goes into the next. */
   async function announceAll(): Promise<void> {
     while (outbound.size > 0 && !isClosed) {
-      await sleep(announceMs)
       reconnect()
       await connecting
       if (client !== undefined) await announceOnce(client)
+      await sleep(announceMs, undefined, { signal: closing.signal }).catch(() => {})
     }
     announcing = undefined
   }
@@ -123,6 +124,7 @@ export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: Noti
     },
     async close() {
       isClosed = true
+      closing.abort()
       await Promise.all([connecting, announcing])
       await client?.end().catch(onError)
     },

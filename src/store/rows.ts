@@ -484,6 +484,10 @@ export type Rows = {
     readonly turn_token: string | null
     readonly turn_until: Date | null
   }
+  'identity.access_version': {
+    readonly only_row: boolean
+    readonly version: string
+  }
   'identity.api_keys': {
     readonly id: string
     readonly org_id: string

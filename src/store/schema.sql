@@ -92,6 +92,15 @@ CREATE OR REPLACE FUNCTION identity.current_org_id()
  LANGUAGE sql
  STABLE PARALLEL SAFE
 RETURN (SELECT w.org_id FROM identity.workspaces w WHERE (w.id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+CREATE OR REPLACE FUNCTION identity.raise_access_version()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update identity.access_version set version = version + 1 where only_row;
+  return null;
+end
+$function$;
 
 create schema schedules;
 grant usage on schema schedules to concord_app;
@@ -817,6 +826,17 @@ grant insert, select, update on concord.swarm_runs to concord_engine;
 comment on column concord.swarm_runs.workflow_run_id is 'Instance of a registered workflow type, null until there are any; never an id of the runtime.';
 comment on column concord.swarm_runs.run_after is 'When the next turn is due; null: nothing is due.';
 
+create table identity.access_version (
+  only_row boolean not null default true,
+  version  bigint  not null,
+  constraint access_version_pk PRIMARY KEY (only_row),
+  constraint access_version_only_row_ck CHECK (only_row)
+);
+alter table identity.access_version enable row level security, force row level security;
+create policy access_version_engine on identity.access_version as permissive for all to concord_engine using (true) with check (true);
+grant select, update on identity.access_version to concord_engine;
+comment on table identity.access_version is 'One row; its number grows in every transaction that changes what a credential may do.';
+
 create table identity.api_keys (
   id            uuid                     not null default gen_random_uuid(),
   org_id        uuid                     not null,
@@ -831,6 +851,7 @@ create table identity.api_keys (
   revoked_at    timestamp with time zone,
   last_used_at  timestamp with time zone,
   is_invitation boolean                  not null default false,
+  constraint api_keys_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint api_keys_pk PRIMARY KEY (id),
   constraint api_keys_key_hash_uq UNIQUE (key_hash),
   constraint api_keys_prefix_uq UNIQUE (prefix),
@@ -843,6 +864,7 @@ create table identity.api_keys (
   constraint api_keys_times_ck CHECK ((isfinite(created_at) AND isfinite(expires_at) AND isfinite(revoked_at) AND isfinite(last_used_at)))
 ) with (fillfactor=50);
 CREATE INDEX api_keys_user_ix ON identity.api_keys USING btree (user_id);
+CREATE CONSTRAINT TRIGGER api_keys_access AFTER DELETE OR UPDATE OF org_id, user_id, workspace_id, prefix, key_hash, role, expires_at, revoked_at, is_invitation ON identity.api_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION identity.raise_access_version();
 alter table identity.api_keys enable row level security, force row level security;
 create policy api_keys_engine on identity.api_keys as permissive for all to concord_engine using (true) with check (true);
 grant insert, select, update on identity.api_keys to concord_engine;
@@ -856,12 +878,14 @@ create table identity.org_role_memberships (
   user_id    uuid                     not null,
   created_at timestamp with time zone not null default now(),
   org_id     uuid                     not null,
+  constraint org_role_memberships_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint org_role_memberships_pk PRIMARY KEY (role_id, user_id),
   constraint org_role_memberships_role_fk FOREIGN KEY (org_id, role_id) REFERENCES identity.org_roles(org_id, id),
   constraint org_role_memberships_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
   constraint org_role_memberships_times_ck CHECK (isfinite(created_at))
 );
 CREATE INDEX idx_org_role_memberships_user ON identity.org_role_memberships USING btree (user_id);
+CREATE CONSTRAINT TRIGGER org_role_memberships_access AFTER INSERT OR DELETE OR UPDATE ON identity.org_role_memberships DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION identity.raise_access_version();
 alter table identity.org_role_memberships enable row level security, force row level security;
 create policy org_role_memberships_app on identity.org_role_memberships as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
 create policy org_role_memberships_engine on identity.org_role_memberships as permissive for all to concord_engine using (true) with check (true);
@@ -874,6 +898,7 @@ create table identity.org_roles (
   slug       text                     not null,
   name       text                     not null,
   created_at timestamp with time zone not null default now(),
+  constraint org_roles_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint org_roles_pk PRIMARY KEY (id),
   constraint org_roles_org_uq UNIQUE (org_id, id),
   constraint org_roles_slug_uq UNIQUE (slug, org_id),
@@ -881,6 +906,7 @@ create table identity.org_roles (
   constraint org_roles_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
   constraint org_roles_times_ck CHECK (isfinite(created_at))
 );
+CREATE CONSTRAINT TRIGGER org_roles_access AFTER DELETE OR UPDATE ON identity.org_roles DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION identity.raise_access_version();
 alter table identity.org_roles enable row level security, force row level security;
 create policy org_roles_app on identity.org_roles as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
 create policy org_roles_engine on identity.org_roles as permissive for all to concord_engine using (true) with check (true);
@@ -893,12 +919,14 @@ create table identity.orgs (
   slug       text                     not null,
   settings   jsonb                    not null default '{}'::jsonb,
   created_at timestamp with time zone not null default now(),
+  constraint orgs_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint orgs_pk PRIMARY KEY (id),
   constraint orgs_slug_uq UNIQUE (slug),
   constraint orgs_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
   constraint orgs_settings_ck CHECK ((jsonb_typeof(settings) = 'object'::text)),
   constraint orgs_times_ck CHECK (isfinite(created_at))
 );
+CREATE CONSTRAINT TRIGGER orgs_access AFTER DELETE OR UPDATE ON identity.orgs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION identity.raise_access_version();
 alter table identity.orgs enable row level security, force row level security;
 create policy orgs_app on identity.orgs as permissive for select to concord_app using ((id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
 create policy orgs_engine on identity.orgs as permissive for all to concord_engine using (true) with check (true);
@@ -913,6 +941,7 @@ create table identity.users (
   role           text                     not null,
   created_at     timestamp with time zone not null default now(),
   deactivated_at timestamp with time zone,
+  constraint users_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint users_pk PRIMARY KEY (id),
   constraint users_external_id_uq UNIQUE (external_id),
   constraint users_org_uq UNIQUE (org_id, id),
@@ -922,6 +951,7 @@ create table identity.users (
   constraint users_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
   constraint users_times_ck CHECK (isfinite(created_at))
 );
+CREATE CONSTRAINT TRIGGER users_access AFTER DELETE OR UPDATE ON identity.users DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION identity.raise_access_version();
 alter table identity.users enable row level security, force row level security;
 create policy users_app on identity.users as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
 create policy users_engine on identity.users as permissive for all to concord_engine using (true) with check (true);
@@ -940,6 +970,7 @@ create table identity.workspaces (
   access_role_id uuid,
   created_at     timestamp with time zone not null default now(),
   archived_at    timestamp with time zone,
+  constraint workspaces_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint workspaces_pk PRIMARY KEY (id),
   constraint workspaces_org_uq UNIQUE (org_id, id),
   constraint workspaces_slug_uq UNIQUE (slug, org_id),
@@ -949,6 +980,7 @@ create table identity.workspaces (
   constraint workspaces_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
   constraint workspaces_times_ck CHECK ((isfinite(created_at) AND isfinite(archived_at)))
 );
+CREATE CONSTRAINT TRIGGER workspaces_access AFTER DELETE OR UPDATE ON identity.workspaces DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION identity.raise_access_version();
 alter table identity.workspaces enable row level security, force row level security;
 create policy workspaces_app on identity.workspaces as permissive for select to concord_app using ((id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ();
 create policy workspaces_engine on identity.workspaces as permissive for all to concord_engine using (true) with check (true);

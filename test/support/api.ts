@@ -41,6 +41,7 @@ export async function openTestApi(overrides: Partial<ApiDeps> = {}, options: Tes
     version: '0.0.0-test',
     log: { info: write('info'), warn: write('warn'), error: write('error') },
     authenticate: authenticator.authenticate,
+    callers: authenticator.callers,
     feed: { pollMs: 20 },
     schemaVersions: () => Promise.resolve({ expected: 1, actual: 1 }),
     cursorKey: new Uint8Array(32).fill(7),

@@ -2,6 +2,8 @@
  * Inserts a new command with everything that was decided about it before its first commit: its effects and one journal row. One statement, one
  * commit per batch of the lane. The unique index decides which of two requests with one key is first; the other gets the first command back.
  *
+ * A command of a remembered caller is inserted only if no right has changed since the caller was looked up (`access_version`).
+ *
  * $1 the commands, each with its events, $2 their effects. There is a text with and without effects.
  */
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
@@ -18,6 +20,8 @@ export type NewCommand = {
   readonly turnMs: number | null
   readonly effects: readonly NewEffect[]
   readonly events: readonly WriteEvent[]
+  /** The version of all rights under which a remembered caller was looked up. */
+  readonly accessVersion?: string | undefined
 }
 
 type Opened = Decision<Once<StoredCommand>>
@@ -49,13 +53,16 @@ const names = Object.keys(columns)
 
 const textOf = (plans: boolean) => `with w as materialized (
   select * from json_to_recordset($1::json) as w(n integer, entry_id uuid, trace_id text, events json, turn_ms double precision,
+    access_version bigint,
     ${Object.entries(columns)
       .map(([name, type]) => `${name} ${type}`)
       .join(', ')})
 ), opened as (
   insert into concord.commands (${names.join(', ')}, turn_until)
   select ${names.map((name) => `w.${name}`).join(', ')}, statement_timestamp() + make_interval(secs => w.turn_ms / 1000)
-  from w order by w.n
+  from w
+  where w.access_version is null or w.access_version = (select v.version from identity.access_version as v where v.only_row)
+  order by w.n
   on conflict (idempotency_key, workspace_id) where idempotency_key is not null do nothing
   returning command_id
 ), m as (
@@ -84,13 +91,14 @@ const findByKey = statement<StoredCommand>(
 type Sent = { readonly item: NewCommand; readonly entryId: string }
 
 async function send(sql: Sql, sent: readonly Sent[]): Promise<ReadonlySet<string>> {
-  const docs = sent.map(({ item: { command, turnMs, events }, entryId }, n) => ({
+  const docs = sent.map(({ item: { command, turnMs, events, accessVersion }, entryId }, n) => ({
     ...command,
     n,
     entry_id: entryId,
     trace_id: command.context.trace_id,
     events: journalEvents(events),
     turn_ms: turnMs,
+    access_version: accessVersion ?? null,
   }))
   const effects = sent.flatMap(({ item }, n) => item.effects.map((effect) => ({ ...effect, n })))
   const text = JSON.stringify(docs)
@@ -109,6 +117,11 @@ function refuseReused(first: string): Refusal {
   })
 }
 
+/** Rights have changed, or the key of the command is taken: the caller is looked up, and the request is decided again. */
+function refuseRemembered(): Refusal {
+  return refuse('unauthenticated', 'The rights of the caller may have changed.')
+}
+
 const inserted = (item: NewCommand): Opened => accept({ inserted: true, row: item.command })
 
 /** Undefined: the command with this key was committed after the insert began, or was rolled back. */
@@ -123,6 +136,7 @@ async function findFirst(sql: Sql, { command }: NewCommand): Promise<Opened | un
 async function insertOne(sql: Sql, sent: Sent): Promise<Opened> {
   for (let look = 1; look <= LOOKS_MAX; look++) {
     if ((await send(sql, [sent])).size > 0) return inserted(sent.item)
+    if (sent.item.accessVersion !== undefined) return refuseRemembered()
     const first = await findFirst(sql, sent.item)
     if (first) return first
   }

@@ -40,6 +40,11 @@ export type SubmitCommand = {
   readonly metadata?: JsonObject
   /** A process that is woken by the write that ends the command or makes it wait for people. */
   readonly follower?: Process | undefined
+  /**
+   * The version of all rights under which a remembered caller was looked up. Such a submit inserts a new command or does nothing: every
+   * other outcome, also one that is recorded, is left to a second submit after a new look-up.
+   */
+  readonly accessVersion?: string | undefined
   /** Runs in the transaction that inserts the command, only if it is new. A refusal rolls back both. */
   readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
 }
@@ -56,7 +61,7 @@ export async function submitCommand(
   input: SubmitCommand,
 ): Promise<Decision<SubmittedCommand>> {
   const checked = checkRequest(deps, input)
-  if (!checked.ok) return rejectRequest(deps, by, input, checked)
+  if (!checked.ok) return input.accessVersion === undefined ? rejectRequest(deps, by, input, checked) : checked
   const { task } = checked.value
   const at = deps.now()
   const mayInline = task.spec.sync_allowed && !task.spec.async_required && !input.dependsOn?.length
@@ -68,7 +73,13 @@ export async function submitCommand(
     turn_token: turn?.token ?? null,
     turn_until: turn ? new Date(at.getTime() + turn.leaseMs) : null,
   }
-  const bare = { command, turnMs: turn?.leaseMs ?? null, effects: [], events: [createdEvent(command, by)] }
+  const bare = {
+    command,
+    turnMs: turn?.leaseMs ?? null,
+    effects: [],
+    events: [createdEvent(command, by)],
+    accessVersion: input.accessVersion,
+  }
   const opening =
     input.dependsOn?.length || input.alongside ? insertWithMore(deps, bare, input) : open(deps, bare, mayInline)
   const opened = await opening.catch((error: unknown) => {
@@ -131,6 +142,7 @@ async function insertDecided(
     turnMs: write.releases ? null : bare.turnMs,
     effects: write.newEffects,
     events: [...bare.events, ...write.events],
+    accessVersion: bare.accessVersion,
   }
   const hasKeys = write.newEffects.some(({ idempotency_key }) => idempotency_key !== null)
   await passBefore(write)

@@ -174,7 +174,7 @@ async function decideWorkspace(
   return found.ok ? accept(found.value.id) : { ...found, path: 'workspace_id' }
 }
 
-/** The next request with the key is refused, since nothing about keys is cached. Revoking twice keeps the first time. */
+/** The next request with the key is refused, in every process (`caller-memory.ts`). Revoking twice keeps the first time. */
 export async function revokeApiKey(
   deps: IdentityDeps,
   actor: PersonActor,

@@ -12,8 +12,17 @@ import type { Clock } from '#kernel/clock'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import { isSameHash, prefixOf } from './api-key.ts'
-import { SUBJECT, type SubjectRow, userOf } from './member.ts'
+import { type Callers, type Looked, openCallers } from './caller-memory.ts'
+import { mayEnter, SUBJECT, type SubjectRow, userOf } from './member.ts'
 import { lowerRole, type PlatformRole } from './principal.ts'
+import {
+  pickWorkspace,
+  refuseWorkspace,
+  resolveWorkspace,
+  WORKSPACE,
+  type Workspace,
+  type WorkspaceSources,
+} from './workspace.ts'
 
 type KeyOwnerRow = SubjectRow & {
   readonly key_id: string
@@ -25,15 +34,42 @@ type KeyOwnerRow = SubjectRow & {
   readonly last_used_at: Date | null
 }
 
-const findKeyOwner = statement<KeyOwnerRow>(
-  'identity.find_key_owner',
-  `select k.id as key_id, k.key_hash, k.role as key_role, k.workspace_id, k.last_used_at,
+const KEY_OWNER = `k.id as key_id, k.key_hash, k.role as key_role, k.workspace_id, k.last_used_at,
           k.revoked_at is null and (k.expires_at is null or k.expires_at > statement_timestamp())
             and not k.is_invitation and u.deactivated_at is null as is_live,
-          ${SUBJECT}
-     from identity.api_keys k
+          ${SUBJECT}`
+const FROM_KEYS = `from identity.api_keys k
      join identity.users u on u.org_id = k.org_id and u.id = k.user_id
-     join identity.orgs o on o.id = u.org_id
+     join identity.orgs o on o.id = u.org_id`
+
+const findKeyOwner = statement<KeyOwnerRow>(
+  'identity.find_key_owner',
+  `select ${KEY_OWNER} ${FROM_KEYS} where k.prefix = $1`,
+)
+
+type CallerRow = KeyOwnerRow & {
+  readonly workspace: (Omit<Workspace, 'created_at'> & { readonly created_at: string }) | null
+  readonly access_version: string
+  /** Until the key expires, by the clock of the database; null if it never does. */
+  readonly left_ms: number | null
+}
+
+/**
+ * The key, its owner and the workspace of a request, with the version of all rights that belongs to them. $1 prefix, $2 id and $3 slug of the
+ * workspace, $4 whether they are the default of the installation: the workspace of a bound key goes before it.
+ */
+const findCaller = statement<CallerRow>(
+  'identity.find_caller',
+  `select ${KEY_OWNER}, v.version as access_version, row_to_json(e) as workspace,
+          (extract(epoch from k.expires_at - statement_timestamp()) * 1000)::float8 as left_ms
+     ${FROM_KEYS}
+     join identity.access_version v on v.only_row
+     left join lateral (${WORKSPACE}
+       where w.org_id = k.org_id
+         and (w.id = coalesce(case when $4::boolean then k.workspace_id end, $2::uuid) or w.slug = $3)
+         and w.archived_at is null
+         and (k.workspace_id is null or w.id = k.workspace_id)
+         and ${mayEnter('u.id')}) e on true
     where k.prefix = $1`,
 )
 
@@ -154,10 +190,13 @@ export type AuthenticatorDeps = {
   readonly now: Clock
   readonly provider?: IdentityProvider | undefined
   readonly onError?: ((error: unknown) => void) | undefined
+  /** A clock that only moves forward, for what is remembered; `now` by default. */
+  readonly elapsedMs?: () => number
 }
 
 export type Authenticator = {
   readonly authenticate: (bearer: string) => Promise<Decision<Principal>>
+  readonly callers: Callers
   /** Waits for pending writes about used keys. */
   close(): Promise<void>
 }
@@ -168,14 +207,21 @@ const BEARER_CHARS_MAX = 8_192
 export function openAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const use = openKeyUse(deps.db, deps.onError ?? (() => {}))
   const verify = deps.provider && openTokenVerifier(deps.provider, deps.now)
-  return {
-    async authenticate(bearer) {
-      if (bearer.length > BEARER_CHARS_MAX) return unauthenticated()
-      if (bearer.startsWith('ck_')) return authenticateKey(deps, use, bearer)
-      return verify ? authenticateToken(deps.db, verify, bearer) : unauthenticated()
-    },
-    close: () => use.settle(),
+  async function authenticate(bearer: string): Promise<Decision<Principal>> {
+    if (bearer.length > BEARER_CHARS_MAX) return unauthenticated()
+    if (bearer.startsWith('ck_')) return authenticateKey(deps, use, bearer)
+    return verify ? authenticateToken(deps.db, verify, bearer) : unauthenticated()
   }
+  async function look(bearer: string, sources: WorkspaceSources): Promise<Decision<Looked>> {
+    const prefix = prefixOf(bearer)
+    if (prefix !== undefined) return lookByKey(deps, use, bearer, prefix, sources)
+    const principal = await authenticate(bearer)
+    if (!principal.ok) return principal
+    const workspace = await resolveWorkspace(deps, principal.value, sources)
+    return accept({ principal: principal.value, workspace, access: undefined })
+  }
+  const { elapsedMs = () => deps.now().getTime() } = deps
+  return { authenticate, callers: openCallers(look, elapsedMs), close: () => use.settle() }
 }
 
 /** Returns the row of a key that works now; the clock of the database decides whether it has expired. */
@@ -183,9 +229,13 @@ async function findLiveKey(db: Sql, key: string): Promise<KeyOwnerRow | undefine
   const prefix = prefixOf(key)
   if (prefix === undefined) return undefined
   const [row] = await db.run(findKeyOwner, [prefix])
+  return isLive(key, row) ? row : undefined
+}
+
+function isLive<Row extends KeyOwnerRow>(key: string, row: Row | undefined): row is Row {
   // An unknown prefix also costs one comparison, so that timing does not reveal known prefixes.
   const same = isSameHash(key, row?.key_hash)
-  return row && same && row.is_live ? row : undefined
+  return same && row?.is_live === true
 }
 
 export async function isWorkingKey(db: Sql, key: string | null): Promise<boolean> {
@@ -196,12 +246,39 @@ async function authenticateKey({ db, now }: AuthenticatorDeps, use: KeyUse, key:
   const row = await findLiveKey(db, key)
   if (!row) return unauthenticated()
   use.note(row.key_id, row.last_used_at, now())
-  return accept({
+  return accept(ownerOf(row))
+}
+
+function ownerOf(row: KeyOwnerRow): Principal {
+  return {
     ...userOf(row),
     credential: 'api_key',
     role: lowerRole(row.user_role, row.key_role),
     keyId: row.key_id,
     workspaceId: row.workspace_id,
+  }
+}
+
+async function lookByKey(
+  { db, now }: AuthenticatorDeps,
+  use: KeyUse,
+  key: string,
+  prefix: string,
+  sources: WorkspaceSources,
+): Promise<Decision<Looked>> {
+  const named = pickWorkspace({ ...sources, fallback: undefined }, null)
+  const wanted = named ?? pickWorkspace(sources, null)
+  const [row] = await db.run(findCaller, [prefix, wanted?.id ?? null, wanted?.slug ?? null, named === undefined])
+  if (!isLive(key, row)) return unauthenticated()
+  use.note(row.key_id, row.last_used_at, now())
+  const principal = ownerOf(row)
+  const { workspace } = row
+  return accept({
+    principal,
+    workspace: workspace
+      ? accept({ ...workspace, created_at: new Date(workspace.created_at) })
+      : refuseWorkspace(pickWorkspace(sources, principal.workspaceId)),
+    access: { version: row.access_version, leftMs: row.left_ms ?? Number.POSITIVE_INFINITY },
   })
 }
 

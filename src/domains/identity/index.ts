@@ -1,5 +1,6 @@
 /** The exports of the identity room: the caller, the rights of the caller, and the workspace of a request. */
 export { openAuthenticator } from './authenticate.ts'
+export type { Callers } from './caller-memory.ts'
 export {
   createUser,
   deactivatePerson,

@@ -2,7 +2,7 @@
 import type { Actor, Principal } from '#kernel/actor'
 import { isSlug, parseName, parseSlug } from '#contract'
 import { decodeId } from '#kernel/ids'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import type { IdentityDeps } from './deps.ts'
 import { appendWorkspaceEvent } from './events.ts'
@@ -10,7 +10,7 @@ import { findOrg, findOrgRole, findUser, insertWorkspace, type StoredWorkspace }
 import { mayEnter } from './member.ts'
 import { refusePerson } from './principal.ts'
 
-const WORKSPACE = `select w.id, w.org_id, w.slug, w.name, w.owner_user_id, r.slug as access_role, w.created_at
+export const WORKSPACE = `select w.id, w.org_id, w.slug, w.name, w.owner_user_id, r.slug as access_role, w.created_at
      from identity.workspaces w
      left join identity.org_roles r on r.org_id = w.org_id and r.id = w.access_role_id`
 
@@ -117,17 +117,21 @@ export function pickWorkspace(sources: WorkspaceSources, boundTo: string | null)
   return wanted.id === null ? bySlug(sources.fallback) : wanted
 }
 
+export function refuseWorkspace(wanted: Wanted | undefined): Refusal {
+  if (wanted)
+    return refuse('workspace_unknown', 'There is no such workspace.', { hint: 'GET /workspaces lists yours.' })
+  return refuse('workspace_unknown', 'The request names no workspace.', {
+    hint: 'Send X-Workspace-ID or X-Workspace; GET /workspaces lists yours.',
+  })
+}
+
 export async function resolveWorkspace(
   deps: { readonly db: Sql },
   principal: Principal,
   sources: WorkspaceSources,
 ): Promise<Decision<Workspace>> {
   const wanted = pickWorkspace(sources, principal.workspaceId)
-  if (!wanted) {
-    return refuse('workspace_unknown', 'The request names no workspace.', {
-      hint: 'Send X-Workspace-ID or X-Workspace; GET /workspaces lists yours.',
-    })
-  }
+  if (!wanted) return refuseWorkspace(wanted)
   // A malformed name also queries the database, so that it takes as long as a name in another organisation.
   const [workspace] = await deps.db.run(findEnterableWorkspace, [
     principal.orgId,
@@ -136,8 +140,7 @@ export async function resolveWorkspace(
     wanted.id,
     wanted.slug,
   ])
-  if (workspace) return accept(workspace)
-  return refuse('workspace_unknown', 'There is no such workspace.', { hint: 'GET /workspaces lists yours.' })
+  return workspace ? accept(workspace) : refuseWorkspace(wanted)
 }
 
 export type WorkspacePage = { readonly afterSlug: string | null; readonly limit: number }
