@@ -173,6 +173,20 @@ describe('an answer in one read and one write', () => {
     }
   })
 
+  test('an opaque effect begins in the turn: the answer to this write could be lost', async () => {
+    const { id, approvalId } = await asked({ steps: ['connector.mail.send'] })
+    assert.equal(
+      await decide(
+        approvalId,
+        {},
+        interrupted(() => Promise.resolve()),
+      ),
+      'run_command',
+    )
+    await idle()
+    assert.equal(await room.statusOf(id), 'succeeded')
+  })
+
   test('a taken effect key does not lose the answer: the command fails with the reason', async () => {
     const { id, approvalId } = await asked()
     const other = await asked()
