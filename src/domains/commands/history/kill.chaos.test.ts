@@ -41,7 +41,7 @@ describe('a run that is killed', () => {
 
   for (const name of points) {
     test(`[PER-09] at ${name}: nothing is lost, and the next run finishes`, async () => {
-      await submit(4)
+      await submit(8)
       const written = await history.inTable()
       const old = [...written.values()].filter((line) => !line.includes('"history_archived"')).length
       const before = (await history.inArchive()).size
