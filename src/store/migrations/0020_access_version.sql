@@ -12,10 +12,10 @@ create table identity.access_version (
   constraint access_version_only_row_ck check (only_row)
 );
 comment on table identity.access_version is 'One row; its number grows in every transaction that changes what a credential may do.';
+insert into identity.access_version (version) values (1);
 alter table identity.access_version enable row level security, force row level security;
 create policy access_version_engine on identity.access_version to concord_engine using (true) with check (true);
 grant select, update on identity.access_version to concord_engine;
-insert into identity.access_version (version) values (1);
 
 create function identity.raise_access_version() returns trigger
   language plpgsql as $$
