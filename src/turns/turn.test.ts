@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LATE, withDeadline } from './turn.ts'
 
-/** Counts the time limits that were started; each ends when it is told to. */
+/** Counts the time limits that were started. The test ends each of them. */
 function aTimer() {
   const started: (() => void)[] = []
   const sleep = (_ms: number, signal: AbortSignal) =>

@@ -27,7 +27,7 @@ const writes = (type: CommandType | undefined, prefix: string) =>
 export const mappingQuestions = {
   ingress: ({ ingress_types }) => ingress_types.length === 0 && 'ingress_types is empty, so nothing can submit it',
   command: ({ command_type }, type) => !type && `the command type ${quote(command_type)} is not registered`,
-  context: (_, type) => type?.cancellable_by.length === 0 && 'cancellable_by is empty, so nobody may cancel it',
+  context: (_, type) => type?.cancellable_by.length === 0 && 'cancellable_by is empty, so no one can cancel it',
   policy_checks: ({ policy_checks }, type) =>
     policy_checks.length === 0 &&
     (type?.policies ?? []).length === 0 &&
