@@ -1,6 +1,6 @@
 /** Commands: submit, preview, read, supply input, cancel, retry, explain; their events and effects; and agents' proposals. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView } from '#contract'
+import { idField, includeField, pageView } from '#contract'
 import { findBlocked, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import {
   actingFor,
@@ -15,15 +15,19 @@ import {
   commandStatus,
   commandView,
   dependencyBody,
+  effectPosition,
   effectView,
   eventView,
   explainCommand,
   explanationView,
   readCommand,
+  includable,
   inputBody,
   listArchivesOf,
   listCommandEvents,
   listCommands,
+  listedCommandView,
+  listEffects,
   mapTaskToPrimitives,
   previewCommand,
   previewCommandBody,
@@ -45,13 +49,15 @@ import {
   toEffectView,
   toEventView,
   toExplanationView,
+  toListedView,
   toTaskTypeView,
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import { accept } from '#kernel/refusal'
+import { cutPage } from '#store'
 import type { ApiDeps } from './api-deps.ts'
-import { type Call, cutPage, Known, resource, routes, shown } from './resource.ts'
+import { type Call, Known, resource, routes, shown } from './resource.ts'
 
 type Api = Pick<ApiDeps, 'db'> & { readonly commands: CommandDeps }
 
@@ -152,16 +158,19 @@ export const commandRoutes = routes({
   listCommands: list('/commands', {
     summary: 'List the commands of the workspace, newest first',
     role: 'reader',
-    query: { status: commandStatus.optional(), task_name: z.string().max(200).optional() },
-    page: [pageView(commandView, 'CommandPage'), 'A page of commands.'],
+    query: {
+      status: commandStatus.optional(),
+      task_name: z.string().max(200).optional(),
+      include: includeField(includable),
+    },
+    page: [pageView(listedCommandView, 'CommandPage'), 'A page of commands.'],
     scope: ({ workspaceId, query: { status = null, task_name = null } }) => [workspaceId, status, task_name],
     async read(call, from, limit) {
-      const { status, task_name: taskName } = call.query
-      const asked = { status, taskName, beforeId: from?.[0] ?? null, limit: limit + 1 }
+      const { status, task_name: taskName, include = [] } = call.query
+      const asked = { status, taskName, include, beforeId: from?.[0] ?? null, limit }
       const rows = await listCommands(call.deps.db, call.workspaceId, asked)
       const names = await namesOf(call, rows.slice(0, limit))
-      const view = (command: StoredCommand) =>
-        toCommandView(call.deps.commands.catalog, { command, effects: [] }, names)
+      const view = (command: StoredCommand) => toListedView(call.deps.commands.catalog, command, names, include)
       return accept(cutPage(rows, limit, view, ({ command_id }) => command_id))
     },
   }),
@@ -253,20 +262,31 @@ export const commandRoutes = routes({
       const { workspaceId, commandId } = named(call)
       const found = await find(call)
       if (!found.ok) return found
-      const asked = { afterSeq: from?.[0] ?? null, limit: limit + 1 }
+      const asked = { afterSeq: from?.[0] ?? null, limit }
       const rows = await listCommandEvents(db, workspaceId, commandId, asked)
       // Listed after the page is read: events archived before the read are included.
       const archived = toArchivedView(await listArchivesOf(db, workspaceId, commandId))
       return accept({ ...cutPage(rows, limit, toEventView, ({ seq }) => seq), archived })
     },
   }),
-  listCommandEffects: get('/commands/{command_id}/effects', {
+  listCommandEffects: list('/commands/{command_id}/effects', {
     summary: 'List the effects of a command in the order of its plan',
     role: 'reader',
     params,
-    answers: { 200: ['Its effects.', z.object({ items: z.array(effectView) }).meta({ id: 'EffectList' })] },
-    problems: [400, 404],
-    handle: (call) => shown(find(call), ({ effects }) => ({ items: effects.map(toEffectView) })),
+    query: { include: includeField(['result']) },
+    page: [pageView(effectView, 'EffectList'), 'Its effects.'],
+    problems: [404],
+    scope: ({ workspaceId, params: { command_id } }) => [workspaceId, command_id],
+    async read(call, after = [], limit) {
+      const { workspaceId, commandId } = named(call)
+      const { include = [] } = call.query
+      const rows = await listEffects(call.deps.db, workspaceId, commandId, { after, limit, include })
+      if (rows.length === 0) {
+        const found = await find(call)
+        if (!found.ok) return found
+      }
+      return accept(cutPage(rows, limit, (effect) => toEffectView(effect, include), effectPosition))
+    },
   }),
   explainCommand: get('/commands/{command_id}/explanation', {
     summary: 'Explain the state of a command: who requested it, which rule decided, who approved, what was done',
@@ -278,7 +298,11 @@ export const commandRoutes = routes({
       shown(find(call), async (found) => {
         const { db, commands } = call.deps
         const { workspaceId, commandId } = named(call)
-        const events = await listCommandEvents(db, workspaceId, commandId, { afterSeq: null, limit: EVENTS_MAX })
+        const events = await listCommandEvents(db, workspaceId, commandId, {
+          afterSeq: null,
+          limit: EVENTS_MAX,
+          withoutResults: true,
+        })
         const edits = await listEdits(db, { workspaceId, commandId })
         const names = await listNames(db, call.principal.orgId, actorsOf(found, events, edits))
         const task = taskOf(commands.catalog, found.command)

@@ -98,7 +98,7 @@ export const newColumns = {
   turn_token: 'uuid',
 } as const
 
-const commandColumns = [
+export const commandColumns = [
   ...new Set([...Object.keys(newColumns), 'turn_until', ...Object.keys(patchedColumns)]),
 ] as readonly (keyof StoredCommand)[]
 

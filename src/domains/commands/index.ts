@@ -56,6 +56,7 @@ export {
   commandView,
   dependencyBody,
   effectView,
+  listedCommandView,
   eventView,
   inputBody,
   retryBody,
@@ -65,6 +66,7 @@ export {
   toCommandView,
   toEffectView,
   toEventView,
+  toListedView,
   toTaskTypeView,
 } from './contract.ts'
 export { openDrive, reconcileCommands } from './drive.ts'
@@ -123,7 +125,10 @@ export {
   countCommands,
   listAudit,
   listCommandEvents,
+  includable,
   listCommands,
+  effectPosition,
+  listEffects,
   listParked,
 } from './read-commands.ts'
 export {

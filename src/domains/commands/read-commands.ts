@@ -2,10 +2,31 @@
 import { firstIdOf } from '#kernel/ids'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
-import { type Db, type FeedPosition, SEQ_STEP, scoped, type Sql, statement } from '#store'
+import { type Db, type FeedPosition, type Paged, readSlices, SEQ_STEP, scoped, type Sql, statement } from '#store'
 import { ABORT_TOKEN } from '#turns'
-import { columnsOf, type StoredCommand } from './command-table.ts'
+import { commandColumns, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
+
+const effectColumns = [
+  ...[
+    'domain_effect_id',
+    'effect_type',
+    'status',
+    'idempotency_key',
+    'attempt',
+    'max_attempts',
+    'error',
+    'error_class',
+  ],
+  ...[
+    'compensates_effect_id',
+    'declared_compensation',
+    'declaration_order',
+    'reversibility',
+    'run_after',
+    'completed_at',
+  ],
+].map((column) => `e.${column}`)
 
 type CommandFilter = {
   readonly status?: string | undefined
@@ -13,24 +34,82 @@ type CommandFilter = {
   readonly requestedBy?: string | undefined
   readonly beforeId: string | null
   readonly limit: number
+  readonly include?: Included | undefined
 }
 
-/** `$1` of the text is the workspace. */
-function read<Row extends object>(db: Db, workspaceId: string, text: string, values: readonly unknown[]) {
-  return scoped(db, workspaceId).read((tx) => tx.query<Row>(text, [workspaceId, ...values]))
+/** The large columns of a list: empty in its rows unless they are asked for. */
+export const includable = ['payload', 'result'] as const
+export type Included = readonly (typeof includable)[number][]
+
+/** `$1` of the text is the workspace, and its last parameter the limit. */
+function read<Row extends object>(
+  db: Db,
+  workspaceId: string,
+  text: string,
+  limit: number,
+  valuesAfter: (last: Row | undefined) => readonly unknown[],
+): Promise<readonly (Row & Paged)[]> {
+  const valuesOf = (last: Row | undefined) => [workspaceId, ...valuesAfter(last)]
+  return scoped(db, workspaceId).read((tx) => readSlices<Row & Paged>(tx, text, limit, valuesOf))
+}
+
+/** A plan repeats the payload; a list needs to know only whether there is one. */
+const leftOut: Partial<Record<keyof StoredCommand, string>> = {
+  payload: `'{}'::jsonb`,
+  result: 'null::jsonb',
+  plan: `case when c.plan is not null then '{}'::jsonb end`,
 }
 
 /** Newest first: ids are ordered by time. */
-export function listCommands(db: Db, workspaceId: string, filter: CommandFilter): Promise<readonly StoredCommand[]> {
-  const text = `select ${columnsOf('c')} from concord.commands as c
+export function listCommands(
+  db: Db,
+  workspaceId: string,
+  filter: CommandFilter,
+): Promise<readonly (StoredCommand & Paged)[]> {
+  const { beforeId, status = null, taskName = null, requestedBy = null, limit, include = [] } = filter
+  const columns = commandColumns.map((column) => {
+    const short = (include as readonly string[]).includes(column) ? undefined : leftOut[column]
+    return short === undefined ? `c.${column}` : `${short} as ${column}`
+  })
+  const text = `select ${columns.join(', ')} from concord.commands as c
 where c.workspace_id = $1 and ($2::uuid is null or c.command_id < $2) and ($3::text is null or c.status = $3)
   and ($4::text is null or c.task_name = $4) and ($5::text is null or c.requested_by = $5)
 order by c.command_id desc limit $6`
-  const { beforeId, status = null, taskName = null, requestedBy = null, limit } = filter
-  return read(db, workspaceId, text, [beforeId, status, taskName, requestedBy, limit])
+  return read<StoredCommand>(db, workspaceId, text, limit, (last) => [
+    last?.command_id ?? beforeId,
+    status,
+    taskName,
+    requestedBy,
+  ])
 }
 
-const eventColumns = `e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`
+export type ListedEffect = Omit<StoredEffect, 'effect_payload' | 'read_back'> &
+  Paged & { readonly created_text: string }
+
+export const effectPosition = (
+  effect: Pick<ListedEffect, 'declaration_order' | 'created_text' | 'domain_effect_id'>,
+) => [String(effect.declaration_order), effect.created_text, effect.domain_effect_id]
+
+/** In the order of the plan. */
+export function listEffects(
+  db: Db,
+  workspaceId: string,
+  commandId: string,
+  page: { readonly after: readonly string[]; readonly limit: number; readonly include?: Included | undefined },
+): Promise<readonly ListedEffect[]> {
+  const result = page.include?.includes('result') ? 'e.result' : 'null::jsonb as result'
+  const text = `select ${effectColumns.join(', ')}, ${result}, e.created_at::text as created_text from concord.domain_effects as e
+where e.workspace_id = $1 and e.command_id = $2
+  and ($3::integer is null or (e.declaration_order, e.created_at, e.domain_effect_id) > ($3, $4::timestamptz, $5::uuid))
+order by e.declaration_order, e.created_at, e.domain_effect_id limit $6`
+  return read<ListedEffect>(db, workspaceId, text, page.limit, (last) => {
+    const [order = null, createdText = null, effectId = null] = last ? effectPosition(last) : page.after
+    return [commandId, order, createdText, effectId]
+  })
+}
+
+const eventColumns = (payload: string) =>
+  `e.event_id, e.command_id, e.event_type, e.purpose, ${payload} as payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`
 type PagedEvent = StoredEvent & { readonly seq: string }
 
 /** In the order in which they happened. */
@@ -38,12 +117,13 @@ export function listCommandEvents(
   db: Db,
   workspaceId: string,
   commandId: string,
-  page: { readonly afterSeq: string | null; readonly limit: number },
-): Promise<readonly PagedEvent[]> {
-  const text = `select ${eventColumns} from concord.domain_events as e
+  page: { readonly afterSeq: string | null; readonly limit: number; readonly withoutResults?: boolean },
+): Promise<readonly (PagedEvent & Paged)[]> {
+  const columns = eventColumns(page.withoutResults ? `e.payload - 'result'` : 'e.payload')
+  const text = `select ${columns} from concord.domain_events as e
 where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.entry_seq > $3::bigint - ${SEQ_STEP} and e.seq > $3)
 order by e.entry_seq, e.seq limit $4`
-  return read(db, workspaceId, text, [commandId, page.afterSeq, page.limit])
+  return read<PagedEvent>(db, workspaceId, text, page.limit, (last) => [commandId, last?.seq ?? page.afterSeq])
 }
 
 type AuditEvent = PagedEvent & FeedPosition
@@ -57,7 +137,7 @@ type AuditFilter = {
 }
 
 /** The audit of a workspace, the newest commit first, including rejected requests, which have no command. */
-export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly AuditEvent[]> {
+export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly (AuditEvent & Paged)[]> {
   const text = `select e.event_id, j.command_id, e.event_type, e.purpose, e.payload, e.actor, j.trace_id, j.created_at,
   (j.seq + e.place)::text as seq, j.xid::text as xid
 from concord.journal as j cross join lateral concord.unpack(j.entry_id, j.events) as e
@@ -66,7 +146,10 @@ where j.workspace_id = $1 and e.purpose = 'audit' and ($2::xid8 is null or (j.xi
   and ($5::text is null or strpos(j.events::text, '"' || $5 || '"') > 0 and e.event_type = $5)
 order by j.xid desc, j.seq desc, e.place desc limit $7`
   const { before, commandId = null, eventType = null, actor = null, limit } = filter
-  return read(db, workspaceId, text, [before?.xid ?? null, before?.seq ?? null, commandId, eventType, actor, limit])
+  return read<AuditEvent>(db, workspaceId, text, limit, (last) => {
+    const from = last ?? before
+    return [from?.xid ?? null, from?.seq ?? null, commandId, eventType, actor]
+  })
 }
 
 type WorkspaceStats = {
