@@ -49,7 +49,7 @@ function anApproval(more: Partial<StoredApproval> = {}): StoredApproval {
 }
 
 const code = (approval: StoredApproval, decider: Person, decision = 'approved', more = {}) => {
-  const answer = decideVote(approval, decider, { decision, reason: 'r', ...more }, at)
+  const answer = decideVote(approval, decider, { decision, reason: 'r', ...more }, at, [])
   return answer.ok ? 'ok' : answer.code
 }
 
@@ -140,7 +140,7 @@ describe('bypass', () => {
           it.orgRoles[0] === 'finance' &&
           (it.payloadHash === undefined || it.payloadHash === 'h') &&
           (it.decision === 'approved' || it.reason === 'r')
-        const answer = decideVote(approval, decider, it, at)
+        const answer = decideVote(approval, decider, it, at, [])
         assert.equal(answer.ok, isFine)
         if (answer.ok) through += 1
       }),
