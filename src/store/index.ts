@@ -23,7 +23,16 @@ export { parseDatabaseUrl } from './database-url.ts'
 export { type Db, type DbConfig, openDb, scoped } from './db.ts'
 export { findPortHolder } from './embedded/port.ts'
 export { type EmbeddedPostgres, openEmbeddedPostgres } from './embedded/server.ts'
-export { appendEvents, domainEventLog, type EventDraft, eventIdOf, type EventLog, type JournalEvent } from './events.ts'
+export {
+  appendEvents,
+  auditTypeOf,
+  COMMON_AUDIT_TYPES,
+  domainEventLog,
+  type EventDraft,
+  eventIdOf,
+  type EventLog,
+  type JournalEvent,
+} from './events.ts'
 export { failpoint, type FailpointName } from './failpoints.ts'
 export { constraintOf, outcomeOf, refuseConstraint, sqlStateOf, UnknownOutcome } from './faults.ts'
 export { followFeed } from './feed-follow.ts'
@@ -35,7 +44,9 @@ export {
   findFeedEnd,
   parseCursor,
   readFeed,
+  SEQ_MAX,
   SEQ_STEP,
+  XID_MAX,
 } from './feed.ts'
 export { openLane, type Submitted } from './lane.ts'
 export { migrateDown, migrateUp, migrationStatus } from './migrate.ts'

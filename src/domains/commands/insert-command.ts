@@ -4,7 +4,7 @@
  *
  * A command of a remembered caller is inserted only if no right has changed since the caller was looked up (`access_version`).
  *
- * $1 the commands, each with its events, $2 their effects. There is a text with and without effects.
+ * $1 the commands, each with its events, $2 their effects. There is a text with and without effects, and with several journal rows of a command.
  */
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { KernelFault } from '#kernel/errors'
@@ -12,7 +12,7 @@ import { type Once, openLane, refuseInProgress, type Sql, sqlStateOf, statement,
 import type { NewEffect, WriteEvent } from './change.ts'
 import { columnsOf, newColumns, type StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
-import { insertEffects, journalEvents } from './write-command.ts'
+import { insertEffects, insertRows, journalColumns, journalRows } from './write-command.ts'
 
 export type NewCommand = {
   readonly command: StoredCommand
@@ -51,8 +51,8 @@ const columns = {
 } as const
 const names = Object.keys(columns)
 
-const textOf = (plans: boolean) => `with w as materialized (
-  select * from json_to_recordset($1::json) as w(n integer, entry_id uuid, trace_id text, events json, turn_ms double precision,
+const textOf = (plans: boolean, splits: boolean) => `with w as materialized (
+  select * from json_to_recordset($1::json) as w(n integer, ${journalColumns}, turn_ms double precision,
     access_version bigint,
     ${Object.entries(columns)
       .map(([name, type]) => `${name} ${type}`)
@@ -67,15 +67,17 @@ const textOf = (plans: boolean) => `with w as materialized (
   returning command_id
 ), m as (
   select w.* from w where w.command_id in (select o.command_id from opened as o)
-)${plans ? `, planned as (${insertEffects('$2', 'm')})` : ''}, logged as (
-  insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, events)
-  select m.entry_id, m.workspace_id, m.command_id, m.trace_id, m.updated_at, m.events from m order by m.n
-)
+)${plans ? `, planned as (${insertEffects('$2', 'm')})` : ''}${insertRows('m', 'm', splits)}
 select o.command_id from opened as o`
 
 type Id = { readonly command_id: string }
-const insertBare = statement<Id>('commands_insert', textOf(false))
-const insertPlanned = statement<Id>('commands_insert_plans', textOf(true))
+const form = (plans: boolean, splits: boolean) =>
+  statement<Id>(
+    ['commands_insert', plans && 'plans', splits && 'splits'].filter(Boolean).join('_'),
+    textOf(plans, splits),
+  )
+const [insertBare, insertPlanned] = [form(false, false), form(true, false)]
+const [insertSplit, insertPlannedSplit] = [form(false, true), form(true, true)]
 
 /** $1 commands. */
 const findInserted = statement<Id>(
@@ -94,18 +96,18 @@ async function send(sql: Sql, sent: readonly Sent[]): Promise<ReadonlySet<string
   const docs = sent.map(({ item: { command, turnMs, events, accessVersion }, entryId }, n) => ({
     ...command,
     n,
-    entry_id: entryId,
+    ...journalRows(entryId, events),
     trace_id: command.context.trace_id,
-    events: journalEvents(events),
     turn_ms: turnMs,
     access_version: accessVersion ?? null,
   }))
   const effects = sent.flatMap(({ item }, n) => item.effects.map((effect) => ({ ...effect, n })))
   const text = JSON.stringify(docs)
+  const splits = docs.some(({ more }) => more !== null)
   const rows =
     effects.length === 0
-      ? await sql.run(insertBare, [text])
-      : await sql.run(insertPlanned, [text, JSON.stringify(effects)])
+      ? await sql.run(splits ? insertSplit : insertBare, [text])
+      : await sql.run(splits ? insertPlannedSplit : insertPlanned, [text, JSON.stringify(effects)])
   return new Set(rows.map(({ command_id }) => command_id))
 }
 
