@@ -44,9 +44,20 @@ create domain concord.reversibility as text constraint reversibility_ck CHECK ((
 create domain concord.swarm_run_status as text constraint swarm_run_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text])));
 CREATE OR REPLACE FUNCTION concord.are_events(events json, step_index integer)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
-RETURN (SELECT (COALESCE(bool_and(COALESCE(((btrim(e.type) <> ''::text) AND (btrim(e.actor) <> ''::text) AND (json_typeof(e.payload) = 'object'::text) AND CASE WHEN (e.purpose = 'agent_step'::text) THEN ((are_events.step_index IS NOT NULL) AND (COALESCE(e.latency_ms, 0) >= 0) AND (COALESCE(e.cost_units, (0)::numeric) >= (0)::numeric) AND (COALESCE(e.cost_units, (0)::numeric) < 'Infinity'::numeric)) ELSE ((COALESCE(e.purpose, 'event'::text) = ANY (ARRAY['event'::text, 'audit'::text])) AND (are_events.step_index IS NULL) AND (num_nulls(e.tool_name, e.latency_ms, e.token_usage, e.cost_units) = 4)) END), false)), false) AND (count(*) <= 65536)) FROM json_to_recordset(are_events.events) e(id uuid, type text, actor text, payload json, purpose text, tool_name text, latency_ms integer, token_usage json, cost_units numeric));
+AS $function$
+begin
+  return (select coalesce(bool_and((btrim(e.type) <> '' and btrim(e.actor) <> '' and json_typeof(e.payload) = 'object' and case
+      when e.purpose = 'agent_step' then step_index is not null and coalesce(e.latency_ms::integer, 0) >= 0
+        and coalesce(e.cost_units::numeric, 0) >= 0 and coalesce(e.cost_units::numeric, 0) < 'Infinity'
+      else (e.purpose is null or e.purpose in ('event', 'audit')) and step_index is null
+        and e.tool_name is null and e.latency_ms is null and e.token_usage is null and e.cost_units is null end) is true), false)
+      and count(*) <= 65536
+    from json_to_recordset(events) as e(id uuid, type text, actor text, payload json, purpose text,
+      tool_name text, latency_ms text, token_usage text, cost_units text));
+end
+$function$;
 CREATE OR REPLACE FUNCTION concord.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
