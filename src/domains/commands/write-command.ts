@@ -74,7 +74,7 @@ const moved = (given: string) => `, moved as (
   returning w.n, w.status as new_status, c.command_id, c.workspace_id, ${columnsOf('c', changeableColumns)}
 )`
 
-/** Inserts the effects in the parameter, each for the row `n` of `commands`. */
+/** Inserts the effects in the parameter, each for its row of `commands`. */
 export const insertEffects = (effects: string, commands: string) => `
   insert into concord.domain_effects (domain_effect_id, command_id, workspace_id, effect_type, effect_payload, idempotency_key, status, result,
     compensates_effect_id, declared_compensation, declaration_order, attempt, max_attempts, turn_token, reversibility,
@@ -82,10 +82,10 @@ export const insertEffects = (effects: string, commands: string) => `
   select e.domain_effect_id, m.command_id, m.workspace_id, e.effect_type, e.effect_payload, e.idempotency_key, e.status, e.result,
     e.compensates_effect_id, e.declared_compensation, e.declaration_order, e.attempt, e.max_attempts, e.turn_token, e.reversibility,
     e.executed_by_runtime_workflow_id, m.updated_at, e.completed_at
-  from json_to_recordset(${effects}::json) as e(n integer, domain_effect_id uuid, effect_type text, effect_payload jsonb, idempotency_key text,
+  from json_to_recordset(${effects}::json) as e(command_id uuid, domain_effect_id uuid, effect_type text, effect_payload jsonb, idempotency_key text,
     status text, result jsonb, compensates_effect_id uuid, declared_compensation text, declaration_order integer, attempt integer,
     max_attempts integer, turn_token uuid, reversibility text, executed_by_runtime_workflow_id text, completed_at timestamptz)
-  join ${commands} as m on m.n = e.n
+  join ${commands} as m on m.command_id = e.command_id
 `
 
 const touched = (changes: string, ids: string) => `, touched as (
@@ -176,7 +176,7 @@ export function journalEvents(events: readonly WriteEvent[]): readonly JournalEv
 
 function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<Written[]> {
   const numbered = <T extends object>(pick: (write: Write) => readonly T[]) =>
-    sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n })))
+    sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n, command_id: write.command.command_id })))
   const moves = numbered((write) => write.effectMoves)
   const docs = sent.map(({ write, entryId, takes: taking }, n) => {
     const { command, hold, from, to, releases, at, set, events } = write
