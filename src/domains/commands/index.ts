@@ -124,6 +124,7 @@ export {
   listAudit,
   listCommandEvents,
   listCommands,
+  listEffects,
   listParked,
 } from './read-commands.ts'
 export {
