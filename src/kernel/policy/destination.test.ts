@@ -37,7 +37,21 @@ const OUTSIDE_HOSTS = [
   'xn--exmple-cua.com',
   'xn--example-.com',
 ]
-const SCHEMES = ['http', 'https', 'sftp', 'ftp', 'ssh', 'mailto', 'tel', 'slack', 'teams2', 'external', 'javascript', 'data', 'file']
+const SCHEMES = [
+  'http',
+  'https',
+  'sftp',
+  'ftp',
+  'ssh',
+  'mailto',
+  'tel',
+  'slack',
+  'teams2',
+  'external',
+  'javascript',
+  'data',
+  'file',
+]
 
 const anyCase = (text: string) =>
   fc.infiniteStream(fc.boolean()).map((coins) => {
@@ -160,9 +174,13 @@ describe('[H4] destinations', () => {
       host.map((each) => `eve@${each}`),
       host.map((each) => `Ada <eve@${each}>`),
       host.map((each) => `ada@example.com@${each}`),
-      fc.tuple(fc.constantFrom(...SCHEMES), fc.constantFrom(':', '://', ':///', ':/'), host).map((parts) => parts.join('')),
+      fc
+        .tuple(fc.constantFrom(...SCHEMES), fc.constantFrom(':', '://', ':///', ':/'), host)
+        .map((parts) => parts.join('')),
       fc.tuple(fc.constantFrom(...SCHEMES), host).map(([scheme, each]) => `${scheme}://example.com@${each}/x`),
-      fc.tuple(fc.constantFrom('external:', 'slack:', 'sms:'), fc.constantFrom('partner', 'general')).map((parts) => parts.join('')),
+      fc
+        .tuple(fc.constantFrom('external:', 'slack:', 'sms:'), fc.constantFrom('partner', 'general'))
+        .map((parts) => parts.join('')),
       fc.constantFrom('eve@partner.org', 'finance', 'board2', 'internal2'),
     )
     fc.assert(

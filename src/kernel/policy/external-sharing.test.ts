@@ -15,7 +15,15 @@ function decide(payload: unknown, inside?: readonly string[]) {
 }
 
 test('[POL-07] a destination that is not declared asks the owner of the data', () => {
-  for (const destination of ['finance@example.com', 'external:x', 'external:', '@', '', 'team', ['internal', 'a@b.example']])
+  for (const destination of [
+    'finance@example.com',
+    'external:x',
+    'external:',
+    '@',
+    '',
+    'team',
+    ['internal', 'a@b.example'],
+  ])
     assert.deepEqual(decide({ destination }), asked)
 })
 
