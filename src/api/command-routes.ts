@@ -25,6 +25,7 @@ import {
   listArchivesOf,
   listCommandEvents,
   listCommands,
+  listEffects,
   mapTaskToPrimitives,
   mayReadCommand,
   previewCommand,
@@ -79,8 +80,15 @@ const find = async ({ deps, principal, workspaceId, params: asked }: OfCommand) 
 type Viewer = Pick<Call<Api>, 'deps' | 'principal'>
 const namesOf = ({ deps, principal }: Viewer, commands: readonly StoredCommand[]) =>
   listNames(deps.db, principal.orgId, personIdsOf(commands.map(({ requested_by }) => requested_by)))
-const show = async (viewer: Viewer, command: StoredCommand) =>
-  toCommandView(viewer.deps.commands.catalog, { command, effects: [] }, await namesOf(viewer, [command]))
+const viewer = async (call: Viewer & Pick<Call<Api>, 'workspaceId'>, commands: readonly StoredCommand[]) => {
+  const { catalog, now } = call.deps.commands
+  const ids = commands.map(({ command_id }) => command_id)
+  const [names, effectsOf] = [await namesOf(call, commands), await listEffects(call.deps.db, call.workspaceId, ids)]
+  return (command: StoredCommand) =>
+    toCommandView(catalog, { command, effects: effectsOf(command.command_id) }, now(), names)
+}
+const show = async (call: Parameters<typeof viewer>[0], command: StoredCommand) =>
+  (await viewer(call, [command]))(command)
 
 export const toSubmittedView = ({ command_id, status, context }: StoredCommand): z.infer<typeof submittedView> => ({
   command_id: encodeId('command', command_id),
@@ -166,9 +174,7 @@ export const commandRoutes = routes({
       const { status, task_name: taskName } = call.query
       const asked = { status, taskName, beforeId: from?.[0] ?? null, limit: limit + 1 }
       const rows = await listCommands(call.deps.db, call.workspaceId, asked)
-      const names = await namesOf(call, rows.slice(0, limit))
-      const view = (command: StoredCommand) =>
-        toCommandView(call.deps.commands.catalog, { command, effects: [] }, names)
+      const view = await viewer(call, rows.slice(0, limit))
       return accept(cutPage(rows, limit, view, ({ command_id }) => command_id))
     },
   }),
@@ -179,10 +185,7 @@ export const commandRoutes = routes({
     params,
     answers: { 200: ['The command.', commandView] },
     problems: [400, 404],
-    handle: (call) =>
-      shown(find(call), async (found) =>
-        toCommandView(call.deps.commands.catalog, found, await namesOf(call, [found.command])),
-      ),
+    handle: (call) => shown(find(call), ({ command }) => show(call, command)),
   }),
   supplyInput: post('/commands/{command_id}/input', {
     summary: 'Supply the missing input of a waiting command',

@@ -31,6 +31,8 @@ export type CommandDeps = {
   readonly facts: FactSources
   /** Grants of restricted connectors. Omitted: no connector is restricted. */
   readonly connectorAccess?: ConnectorAccess | undefined
+  /** The declared places inside the organisation. Omitted: only `internal`. */
+  readonly inside?: readonly string[] | undefined
   /** Omitted: effects of this process cannot write artifacts. */
   readonly artifacts?: ArtifactDeps
   /** Called when a turn cannot continue because the task of its command is not in the catalog. */

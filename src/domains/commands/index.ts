@@ -125,6 +125,7 @@ export {
   listAudit,
   listCommandEvents,
   listCommands,
+  listEffects,
   listParked,
 } from './read-commands.ts'
 export {

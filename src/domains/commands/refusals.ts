@@ -30,6 +30,7 @@ export const commandRefusals = {
   'commands.command.not_waiting': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.not_failed': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.moved': ['conflict', 'Read the command again: `next` says what can happen now.'],
+  'commands.retry.undone': ['conflict', 'Undo or cancel it to undo the rest, then submit a new command.'],
   'commands.retry.exhausted': ['conflict', 'Fix the cause and submit a new command.'],
   'commands.action.not_allowed': ['forbidden', 'Read the command: `next` says who can do what.'],
   'commands.effect.key_taken': ['conflict', 'Give each effect its own idempotency key.'],
