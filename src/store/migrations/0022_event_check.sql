@@ -1,4 +1,4 @@
--- 0021 event_check: the same check of the events of a journal row, as a compiled function.
+-- 0022 event_check: the same check of the events of a journal row, as a compiled function.
 -- Why: Postgres reads the body of an SQL function again in every statement that checks a row, to see whether it can put it in the place of the
 --   call, and it cannot. A compiled function is read once per connection: 110 µs less in every commit. Measures are read only of agent steps.
 -- Locks: none; a row that passed the check before passes it now. Reverse: the body of 0019.
