@@ -51,6 +51,14 @@ export function actingFor(principal: Principal, traceId: string): Actor & { read
   }
 }
 
+/** A person reads every command of the workspace, an agent those that it proposed for the same person. */
+export function mayReadCommand(
+  { userId, agent }: Principal,
+  { requested_by, context }: Pick<StoredCommand, 'requested_by' | 'context'>,
+): boolean {
+  return !agent || (requested_by === `user:${userId}` && context.agent === agent.name)
+}
+
 /** The requester and administrators by default; a contract can name others for cancelling. Concord itself always may. */
 export function isAllowed(
   { id, kind, principal }: Actor,

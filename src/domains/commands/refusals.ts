@@ -46,6 +46,11 @@ export const commandRefusals = {
     'GET /task-types lists the tasks; agents can use those whose `ingress_types` include agent_action.',
   ],
   'commands.tool.forbidden': ['forbidden', 'Use a task that is open to agents; GET /task-types shows which.'],
+  'commands.tool.outside_scope': [
+    'forbidden',
+    'Propose one of the tools of the key, or ask the person for a key that covers it.',
+  ],
+  'commands.proposal.of_another': ['conflict', 'Propose something else, or ask the person for whom you act.'],
   'commands.tool.ambiguous': ['invalid', 'Use the full name of the task; GET /task-types lists them.'],
 } as const satisfies RefusalTable
 
