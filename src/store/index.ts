@@ -53,7 +53,16 @@ export { migrateDown, migrateUp, migrationStatus } from './migrate.ts'
 export { type Notices, openNotices } from './notices.ts'
 export { insertOnce, type Once, refuseInProgress } from './once.ts'
 export { storeRefusals } from './refusals.ts'
-export { listStatements, type Sql, statement, type Statement } from './statement.ts'
+export {
+  bind,
+  type Bound,
+  collectParams,
+  listStatements,
+  type PgType,
+  type Sql,
+  statement,
+  type Statement,
+} from './statement.ts'
 export { defineTable, type Table } from './table.ts'
 export { together, type Tx } from './transaction.ts'
 export { isLostRace, storedMachine, transition, type TransitionResult } from './transition.ts'

@@ -39,5 +39,6 @@ test('only the store appends to the log: a statement of a room that does it past
   assert.deepEqual(
     past.map(([path]) => path),
     // The two statements of a command take the types and purposes of their events from the list of the room.
+    ['src/domains/commands/insert-command.ts', 'src/domains/commands/write-command.ts'],
   )
 })

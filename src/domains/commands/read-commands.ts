@@ -14,7 +14,8 @@ import {
   statement,
 } from '#store'
 import { ABORT_TOKEN } from '#turns'
-import { columnsOf, type StoredCommand } from './command-table.ts'
+import { columnsOf, type StoredCommand, type StoredEffect } from './command-table.ts'
+import { REQUEST_INPUT } from './asks.ts'
 import type { StoredEvent } from './contract.ts'
 
 type CommandFilter = {
@@ -71,6 +72,23 @@ const listedBy = (column: string, more = '') => `array(
     where ${inRange(`${column}, i.workspace_id, i.status, i.command_id`, '$5, $1, s.state')} ${more}
     order by ${column} desc, i.workspace_id desc, i.status desc, i.command_id desc limit $3
   ) as p order by p.command_id desc limit $3)`
+
+type ListedEffect = StoredEffect & { readonly command_id: string }
+
+/** The effects of several commands without results and payloads: what `next` and the current step need. Uses idx_domain_effects_command. */
+export async function listEffects(
+  db: Db,
+  workspaceId: string,
+  commandIds: readonly string[],
+): Promise<(commandId: string) => readonly StoredEffect[]> {
+  const text = `select e.command_id, e.domain_effect_id, e.effect_type, e.status, e.compensates_effect_id, e.declared_compensation,
+  e.declaration_order, e.run_after, e.read_back, e.created_at, e.completed_at, null as result,
+  case when e.effect_type = '${REQUEST_INPUT}' then e.effect_payload else '{}' end as effect_payload
+from concord.domain_effects as e where e.workspace_id = $1 and e.command_id = any($2) order by e.declaration_order, e.created_at`
+  const rows = await read<ListedEffect>(db, workspaceId, text, [commandIds])
+  const byCommand = Map.groupBy(rows, ({ command_id }) => command_id)
+  return (commandId) => byCommand.get(commandId) ?? []
+}
 
 const eventColumns = `e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`
 type PagedEvent = StoredEvent & { readonly seq: string }

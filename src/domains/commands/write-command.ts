@@ -74,7 +74,7 @@ const moved = (given: string) => `, moved as (
   returning w.n, w.status as new_status, c.command_id, c.workspace_id, ${columnsOf('c', changeableColumns)}
 )`
 
-/** Inserts the effects in the parameter, each for the row `n` of `commands`. */
+/** Inserts the effects in the parameter, each for its row of `commands`. */
 export const insertEffects = (effects: string, commands: string) => `
   insert into concord.domain_effects (domain_effect_id, command_id, workspace_id, effect_type, effect_payload, idempotency_key, status, result,
     compensates_effect_id, declared_compensation, declaration_order, attempt, max_attempts, turn_token, reversibility,
@@ -82,10 +82,10 @@ export const insertEffects = (effects: string, commands: string) => `
   select e.domain_effect_id, m.command_id, m.workspace_id, e.effect_type, e.effect_payload, e.idempotency_key, e.status, e.result,
     e.compensates_effect_id, e.declared_compensation, e.declaration_order, e.attempt, e.max_attempts, e.turn_token, e.reversibility,
     e.executed_by_runtime_workflow_id, m.updated_at, e.completed_at
-  from json_to_recordset(${effects}::json) as e(n integer, domain_effect_id uuid, effect_type text, effect_payload jsonb, idempotency_key text,
+  from json_to_recordset(${effects}::json) as e(command_id uuid, domain_effect_id uuid, effect_type text, effect_payload jsonb, idempotency_key text,
     status text, result jsonb, compensates_effect_id uuid, declared_compensation text, declaration_order integer, attempt integer,
     max_attempts integer, turn_token uuid, reversibility text, executed_by_runtime_workflow_id text, completed_at timestamptz)
-  join ${commands} as m on m.n = e.n
+  join ${commands} as m on m.command_id = e.command_id
 `
 
 const touched = (changes: string, ids: string) => `, touched as (
@@ -99,19 +99,16 @@ const touched = (changes: string, ids: string) => `, touched as (
   returning u.n, d.domain_effect_id
 )`
 
-/**
- * Inserts the journal rows in the columns of `w` for the commands `m` of `from`. `splits`: a write has several rows, and `more` holds those
- * after the first.
- */
-export const insertRows = (from: string, w: string, splits: boolean) => `, logged as (
+/** `splits`: a write has several journal rows, and `more` holds those after the first. */
+const logged = (splits: boolean) => `, logged as (
   insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, audit_type, events)
-  select r.entry_id, m.workspace_id, m.command_id, ${w}.trace_id, m.updated_at, r.audit_type, r.events
-  from ${from} cross join lateral (
-    select 0 as place, ${w}.entry_id, ${w}.audit_type, ${w}.events${
+  select r.entry_id, m.workspace_id, m.command_id, w.trace_id, m.updated_at, r.audit_type, r.events
+  from moved as m join w on w.n = m.n cross join lateral (
+    select 0 as place, w.entry_id, w.audit_type, w.events${
       splits
         ? `
     union all select x.place, x.entry_id, x.audit_type, x.events
-    from json_to_recordset(${w}.more) as x(place integer, entry_id uuid, audit_type text, events json)`
+    from json_to_recordset(w.more) as x(place integer, entry_id uuid, audit_type text, events json)`
         : ''
     }
   ) as r
@@ -141,7 +138,7 @@ function textOf({ plans, touches, moves, splits }: Parts, vote: JoinedVote | und
   return [
     `with w as materialized (
   select * from json_to_recordset($1::json)
-    as w(n integer, ${journalColumns}, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
+    as w(n integer, entry_id uuid, audit_type text, events json, more json, trace_id text, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
       is_free boolean, releases boolean, takes uuid,
       takes_ms double precision, at timestamptz, set jsonb, version text)
 )`,
@@ -149,7 +146,7 @@ function textOf({ plans, touches, moves, splits }: Parts, vote: JoinedVote | und
     moved(vote ? '\n    and exists (select from told)' : ''),
     plans ? `, planned as (${insertEffects('$3', 'moved')})` : '',
     touches ? touched(`$${next}`, `$${next + 1}`) : '',
-    insertRows('moved as m join w on w.n = m.n', 'w', splits),
+    logged(splits),
     moves ? marked : '',
     `
 select m.n, ${columnsOf('m', changeableColumns)}, ${touches ? 'array(select t.domain_effect_id from touched as t where t.n = m.n)' : "'{}'::uuid[]"} as touched,
@@ -178,21 +175,20 @@ const markDue = statement<{ readonly command_id: string }>(
 
 type Sent = { readonly write: Write; readonly entryId: string; readonly takes?: Taking | undefined }
 
-type JournalRow = { readonly entry_id: string; readonly audit_type: string | null; readonly events: JournalEvent[] }
-type FirstJournalRow = Omit<JournalRow, 'events'> & {
-  readonly events: JournalRow['events'] | null
-  /** The rows after the first, each with the place of its first event. */
-  readonly more: readonly (JournalRow & { readonly place: number })[] | null
+type JournalRow = {
+  readonly entry_id: string
+  readonly audit_type: string | null
+  readonly events: readonly JournalEvent[]
+  /** The place of its first event among the events of the write. */
+  readonly place: number
 }
-/** The columns of `FirstJournalRow` in a record set. */
-export const journalColumns = 'entry_id uuid, audit_type text, events json, more json, trace_id text'
 
 /**
  * The events of one write as journal rows: one row, and a further one from each event on whose audit type the row before cannot hold. The ids
  * of the events do not depend on the division.
  */
-export function journalRows(entryId: string, events: readonly WriteEvent[]): FirstJournalRow {
-  const rows: { entry_id: string; audit_type: string | null; events: JournalEvent[]; place: number }[] = []
+export function journalRows(entryId: string, events: readonly WriteEvent[]): readonly JournalRow[] {
+  const rows: (Omit<JournalRow, 'audit_type' | 'events'> & { audit_type: string | null; events: JournalEvent[] })[] = []
   for (const [place, { event_type: type, actor, payload }] of events.entries()) {
     const purpose = commandEventPurposes[type]
     const event = purpose === 'event' ? { type, actor, payload } : { type, purpose, actor, payload }
@@ -205,13 +201,7 @@ export function journalRows(entryId: string, events: readonly WriteEvent[]): Fir
       last.events.push(event)
     }
   }
-  const [first, ...more] = rows
-  return {
-    entry_id: entryId,
-    audit_type: first?.audit_type ?? null,
-    events: first?.events ?? null,
-    more: more.length === 0 ? null : more,
-  }
+  return rows
 }
 
 /** The id of the event at this place of a row: `concord.unpack` counts up the last 16 bits. */
@@ -222,13 +212,17 @@ function idAt(entryId: string, place: number): string {
 
 function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<Written[]> {
   const numbered = <T extends object>(pick: (write: Write) => readonly T[]) =>
-    sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n })))
+    sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n, command_id: write.command.command_id })))
   const moves = numbered((write) => write.effectMoves)
   const docs = sent.map(({ write, entryId, takes: taking }, n) => {
     const { command, hold, from, to, releases, at, set, events } = write
+    const [first, ...more] = journalRows(entryId, events)
     return {
       n,
-      ...journalRows(entryId, events),
+      entry_id: entryId,
+      audit_type: first?.audit_type,
+      events: first?.events,
+      more: more.length === 0 ? undefined : more,
       trace_id: command.context.trace_id,
       id: command.command_id,
       workspace_id: command.workspace_id,
@@ -250,7 +244,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
     plans: effects.length > 0,
     touches: moves.length > 0,
     moves: sent.some(({ write }) => write.to !== null),
-    splits: docs.some(({ more }) => more !== null),
+    splits: docs.some(({ more }) => more !== undefined),
   }
   return sql.run(writeStatement(parts, joined?.vote), [
     JSON.stringify(docs),

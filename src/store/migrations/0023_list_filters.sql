@@ -1,4 +1,4 @@
--- 0021 list_filters: a list by task and state, and the audit by event type, read a page and not the workspace.
+-- 0023 list_filters: a list by task and state, and the audit by event type, read a page and not the workspace.
 -- Why: at a million commands a page by task and state read every command of the task, and a page of the audit by a rare event type read every
 --   row of the journal.
 -- Commands: the state stands before the id in the indexes of task and requester. A page with a state reads one range; a page without one merges
