@@ -1,4 +1,5 @@
 /** The pure decisions: the effect of one vote, and the next step after all of them. */
+import type { Principal } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { decideMove } from '#kernel/machine'
@@ -29,7 +30,11 @@ export type Vote = {
   readonly person: string
   readonly decision: DecisionValue
   readonly reason: string | null
+  /** The key of the person; null for a token of the identity provider. */
+  readonly keyId: string | null
 }
+
+type Decider = Person & Pick<Principal, 'keyId'>
 
 export const REASON_CHARS_MAX = 2_000
 
@@ -52,7 +57,7 @@ export function countedIn<One extends Pick<Sibling, 'status' | 'approved_by'>>(
  */
 export function decideVote(
   approval: StoredApproval,
-  decider: Person,
+  decider: Decider,
   answer: Answer,
   at: Date,
   others: readonly Sibling[],
@@ -103,7 +108,7 @@ export function decideVote(
   if (reason.value === null && contract.reason_required.includes(decision)) {
     return refuse('approvals.reason.missing', `The decision ${decision} needs a reason.`, { path: 'reason' })
   }
-  return accept({ person, decision, reason: reason.value })
+  return accept({ person, decision, reason: reason.value, keyId: decider.keyId })
 }
 
 /**

@@ -173,6 +173,7 @@ export type StoredEvent = HistoryEvent & {
 export function toCommandView(
   catalog: Catalog,
   found: CommandWithEffects,
+  at: Date,
   names: Names = new Map(),
 ): z.infer<typeof commandView> {
   const { command } = found
@@ -198,7 +199,7 @@ export function toCommandView(
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),
     completed_at: orNull(command.completed_at, formatInstant),
-    next: nextMoves(found, task?.type, task?.spec.max_attempts ?? 1),
+    next: nextMoves(found, catalog, at),
   }
 }
 
@@ -249,6 +250,9 @@ export const taskTypeView = z
     idempotency_required: z.boolean(),
     side_effects: z.array(z.string()),
     cancellable_by: z.array(z.string()),
+    on_failure: z
+      .string()
+      .meta({ example: 'undo', description: 'keep, or undo: a run that fails undoes what it has done.' }),
     primitives: z.array(z.string()),
     payload_schema: z.record(z.string(), z.unknown()),
   })
@@ -271,6 +275,7 @@ export function toTaskTypeView(
     idempotency_required: type.idempotency.required,
     side_effects: [...type.side_effects],
     cancellable_by: [...type.cancellable_by],
+    on_failure: type.on_failure,
     primitives: [...primitives],
     payload_schema: z.toJSONSchema(type.payload, { io: 'input', unrepresentable: 'any' }),
   }

@@ -71,7 +71,7 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     'trigger',
     ({ payload }, { command }, who) =>
       command.context.run_as === 'agent'
-        ? `An agent of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
+        ? `${command.context.agent === undefined ? 'An agent' : `The agent ${command.context.agent}`} of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
         : `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${words(payload['ingress'])}.`,
   ],
   policy_evaluated: ['policy', ({ payload }) => sayPolicy(payload)],
@@ -144,7 +144,11 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     'cancellation',
     ({ payload }) => `A cancel request arrived when it was ${words(payload['status'])} and changed nothing.`,
   ],
-  compensation_started: ['compensation', () => 'Compensation began, last effect first.'],
+  compensation_started: [
+    'compensation',
+    ({ payload }) =>
+      `Compensation began, last effect first${because(payload['reason'] === 'on_failure' ? 'its contract says so' : payload['reason'])}.`,
+  ],
   compensation_completed: ['compensation', () => 'Everything that could be undone is undone.'],
   compensation_drift: [
     'compensation',
