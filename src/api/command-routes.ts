@@ -1,7 +1,7 @@
 /** Commands: submit, preview, read, supply input, cancel, retry, explain; their events and effects; and agents' proposals. */
 import { z } from '@hono/zod-openapi'
 import { idField, includeField, pageView } from '#contract'
-import { findBlocked, findPending, listEdits, personIdsOf } from '#domains/approvals'
+import { findStanding, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import {
   actingFor,
   actionView,
@@ -14,6 +14,7 @@ import {
   type CommandDeps,
   commandStatus,
   commandView,
+  decideScope,
   dependencyBody,
   effectPosition,
   effectView,
@@ -21,19 +22,23 @@ import {
   explainCommand,
   explanationView,
   readCommand,
+  readCommandAlone,
   includable,
   inputBody,
   listArchivesOf,
   listCommandEvents,
   listCommands,
   listedCommandView,
+  listEffectsOf,
   listEffects,
   mapTaskToPrimitives,
+  mayReadCommand,
   previewCommand,
   previewCommandBody,
   previewView,
   proposeAction,
   proposeActionBody,
+  refuseMissing,
   retryBody,
   retryCommand,
   type StoredCommand,
@@ -54,8 +59,8 @@ import {
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
-import { accept } from '#kernel/refusal'
-import { cutPage } from '#store'
+import { accept, type Decision } from '#kernel/refusal'
+import { cutPage, type Sql } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import { type Call, Known, resource, routes, shown } from './resource.ts'
 
@@ -73,14 +78,29 @@ const named = ({ workspaceId, params: { command_id: commandId } }: Pick<OfComman
   workspaceId,
   commandId,
 })
-const find = ({ deps, workspaceId, params: asked }: Pick<OfCommand, 'deps' | 'workspaceId' | 'params'>) =>
-  readCommand(deps.db, workspaceId, asked.command_id)
+type Asking = Pick<OfCommand, 'deps' | 'principal' | 'workspaceId' | 'params'>
+/** A command that the caller may not read is answered like one that does not exist. */
+const find = async (call: Asking) => findBy(readCommandAlone, call)
+const findBy = async <Found extends { readonly command: StoredCommand }>(
+  read: (sql: Sql, workspaceId: string, commandId: string) => Promise<Decision<Found>>,
+  { deps, principal, workspaceId, params: asked }: Asking,
+) => {
+  const found = await read(deps.db, workspaceId, asked.command_id)
+  return found.ok && !mayReadCommand(principal, found.value.command) ? refuseMissing() : found
+}
 
 type Viewer = Pick<Call<Api>, 'deps' | 'principal'>
 const namesOf = ({ deps, principal }: Viewer, commands: readonly StoredCommand[]) =>
   listNames(deps.db, principal.orgId, personIdsOf(commands.map(({ requested_by }) => requested_by)))
-const show = async (viewer: Viewer, command: StoredCommand) =>
-  toCommandView(viewer.deps.commands.catalog, { command, effects: [] }, await namesOf(viewer, [command]))
+const viewer = async (call: Viewer & Pick<Call<Api>, 'workspaceId'>, commands: readonly StoredCommand[]) => {
+  const { catalog, now } = call.deps.commands
+  const ids = commands.map(({ command_id }) => command_id)
+  const [names, effectsOf] = [await namesOf(call, commands), await listEffects(call.deps.db, call.workspaceId, ids)]
+  return (command: StoredCommand) =>
+    toCommandView(catalog, { command, effects: effectsOf(command.command_id) }, now(), names)
+}
+const show = async (call: Parameters<typeof viewer>[0], command: StoredCommand) =>
+  (await viewer(call, [command]))(command)
 
 export const toSubmittedView = ({ command_id, status, context }: StoredCommand): z.infer<typeof submittedView> => ({
   command_id: encodeId('command', command_id),
@@ -93,9 +113,10 @@ export const commandRoutes = routes({
   listTaskTypes: get('/task-types', {
     summary: 'List the tasks that can be submitted, with their contracts',
     role: 'reader',
+    agents: true,
     answers: { 200: ['The tasks.', z.object({ items: z.array(taskTypeView) }).meta({ id: 'TaskTypeList' })] },
-    handle({ deps }) {
-      const tasks = [...deps.commands.catalog.tasks.values()]
+    handle({ deps, principal: { agent } }) {
+      const tasks = [...deps.commands.catalog.tasks.values()].filter((task) => decideScope(task, agent).ok)
       const items = tasks.map((task) => toTaskTypeView(task, mapTaskToPrimitives(task.spec)))
       return accept({ items: items.toSorted((a, b) => (a.task_name < b.task_name ? -1 : 1)) })
     },
@@ -169,21 +190,19 @@ export const commandRoutes = routes({
       const { status, task_name: taskName, include = [] } = call.query
       const asked = { status, taskName, include, beforeId: from?.[0] ?? null, limit }
       const rows = await listCommands(call.deps.db, call.workspaceId, asked)
-      const names = await namesOf(call, rows.slice(0, limit))
-      const view = (command: StoredCommand) => toListedView(call.deps.commands.catalog, command, names, include)
-      return accept(cutPage(rows, limit, view, ({ command_id }) => command_id))
+      const view = await viewer(call, rows)
+      const listed = (command: StoredCommand) => toListedView(view(command), include)
+      return accept(cutPage(rows, limit, listed, ({ command_id }) => command_id))
     },
   }),
   getCommand: get('/commands/{command_id}', {
     summary: 'Get one command with its state, its result and the next possible steps',
     role: 'reader',
+    agents: true,
     params,
     answers: { 200: ['The command.', commandView] },
     problems: [400, 404],
-    handle: (call) =>
-      shown(find(call), async (found) =>
-        toCommandView(call.deps.commands.catalog, found, await namesOf(call, [found.command])),
-      ),
+    handle: (call) => shown(find(call), ({ command }) => show(call, command)),
   }),
   supplyInput: post('/commands/{command_id}/input', {
     summary: 'Supply the missing input of a waiting command',
@@ -247,6 +266,7 @@ export const commandRoutes = routes({
   listCommandEvents: list('/commands/{command_id}/events', {
     summary: 'List the events of a command, oldest first',
     role: 'reader',
+    agents: true,
     params,
     page: [
       pageView(eventView, 'DomainEventPage').extend({ archived: archivedView }).meta({
@@ -272,6 +292,7 @@ export const commandRoutes = routes({
   listCommandEffects: list('/commands/{command_id}/effects', {
     summary: 'List the effects of a command in the order of its plan',
     role: 'reader',
+    agents: true,
     params,
     query: { include: includeField(['result']) },
     page: [pageView(effectView, 'EffectList'), 'Its effects.'],
@@ -280,22 +301,21 @@ export const commandRoutes = routes({
     async read(call, after = [], limit) {
       const { workspaceId, commandId } = named(call)
       const { include = [] } = call.query
-      const rows = await listEffects(call.deps.db, workspaceId, commandId, { after, limit, include })
-      if (rows.length === 0) {
-        const found = await find(call)
-        if (!found.ok) return found
-      }
+      const found = await find(call)
+      if (!found.ok) return found
+      const rows = await listEffectsOf(call.deps.db, workspaceId, commandId, { after, limit, include })
       return accept(cutPage(rows, limit, (effect) => toEffectView(effect, include), effectPosition))
     },
   }),
   explainCommand: get('/commands/{command_id}/explanation', {
     summary: 'Explain the state of a command: who requested it, which rule decided, who approved, what was done',
     role: 'reader',
+    agents: true,
     params,
     answers: { 200: ['The explanation.', explanationView] },
     problems: [400, 404],
     handle: (call) =>
-      shown(find(call), async (found) => {
+      shown(findBy(readCommand, call), async (found) => {
         const { db, commands } = call.deps
         const { workspaceId, commandId } = named(call)
         const events = await listCommandEvents(db, workspaceId, commandId, {
@@ -307,7 +327,7 @@ export const commandRoutes = routes({
         const names = await listNames(db, call.principal.orgId, actorsOf(found, events, edits))
         const task = taskOf(commands.catalog, found.command)
         const pending = await findPending(db, { workspaceId, commandId })
-        const blocked = [...(await findBlocked(db, pending)).values()]
+        const blocked = [...(await findStanding(db, pending)).values()].flatMap(({ blocked: found }) => found ?? [])
         const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }
         const archives = await listArchivesOf(db, workspaceId, commandId)
         return toExplanationView(commandId, explainCommand(found, events, facts), archives)
@@ -316,6 +336,7 @@ export const commandRoutes = routes({
   proposeAction: post('/agent-actions', {
     summary: 'Propose a tool call as an agent; the answer contains the decision',
     role: 'writer',
+    agents: true,
     body: [proposeActionBody, 'The proposed call'],
     answers: {
       200: ['The decision about the existing proposal with this idempotency key.', actionView],

@@ -19,20 +19,21 @@ export function pageText(rows: string, usedBytes = 0): string {
 }
 
 /** The database measures every row that could be on a page, so a page of rows that may be large begins with this many. */
-const SLICE_ROWS = 4
+export const LARGE_ROWS = 4
 
-/** Reads such a page in slices. Each has four times the rows of the one before, until one ends at its size. `text` has the limit as last parameter. */
+/** Reads a page in slices. Each has sixteen times the rows of the one before, until one ends at its size. */
 export async function readSlices<Row extends Paged>(
   sql: Sql,
   text: string,
   limit: number,
-  valuesAfter: (last: Row | undefined) => readonly unknown[],
+  firstRows: number,
+  valuesOf: (limit: number, last: Row | undefined) => readonly unknown[],
 ): Promise<readonly Row[]> {
   const found: Row[] = []
   let bytes = 0
-  for (let slice = SLICE_ROWS; found.length < limit; slice *= 4) {
+  for (let slice = firstRows; found.length < limit; slice *= 16) {
     const wanted = Math.min(slice, limit - found.length)
-    const rows = await sql.query<Row>(pageText(text, bytes), [...valuesAfter(found.at(-1)), wanted + 1])
+    const rows = await sql.query<Row>(pageText(text, bytes), valuesOf(wanted + 1, found.at(-1)))
     const fitting = rows.slice(0, wanted)
     found.push(...fitting)
     bytes += Number(fitting.at(-1)?.page_bytes ?? 0)

@@ -22,7 +22,7 @@ create domain concord.cost_limit as numeric constraint cost_limit_ck CHECK (((VA
 create domain concord.cost_units as numeric constraint cost_units_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
 create domain concord.count_from_one as integer constraint count_from_one_ck CHECK ((VALUE >= 1));
 create domain concord.count_from_zero as integer constraint count_from_zero_ck CHECK ((VALUE >= 0));
-create domain concord.decider as text constraint decider_ck CHECK (((VALUE <> ''::text) AND (VALUE !~~ 'agent:%'::text)));
+create domain concord.decider as text constraint decider_ck CHECK ((VALUE ~~ 'user:_%'::text));
 create domain concord.effect_status as text constraint effect_status_ck CHECK ((VALUE = ANY (ARRAY['planned'::text, 'executing'::text, 'succeeded'::text, 'failed'::text])));
 create domain concord.error_class as text constraint error_class_ck CHECK ((VALUE = ANY (ARRAY['transient_connector_error'::text, 'rate_limited'::text, 'timeout'::text, 'temporary_database_error'::text, 'validation_error'::text, 'policy_denied'::text, 'approval_rejected'::text, 'permission_denied'::text, 'malformed_payload'::text, 'internal_error'::text])));
 create domain concord.event_purpose as text constraint event_purpose_ck CHECK ((VALUE = ANY (ARRAY['event'::text, 'audit'::text, 'agent_step'::text])));
@@ -44,9 +44,20 @@ create domain concord.reversibility as text constraint reversibility_ck CHECK ((
 create domain concord.swarm_run_status as text constraint swarm_run_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text])));
 CREATE OR REPLACE FUNCTION concord.are_events(events json, step_index integer)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
-RETURN (SELECT (COALESCE(bool_and(COALESCE(((btrim(e.type) <> ''::text) AND (btrim(e.actor) <> ''::text) AND (json_typeof(e.payload) = 'object'::text) AND CASE WHEN (e.purpose = 'agent_step'::text) THEN ((are_events.step_index IS NOT NULL) AND (COALESCE(e.latency_ms, 0) >= 0) AND (COALESCE(e.cost_units, (0)::numeric) >= (0)::numeric) AND (COALESCE(e.cost_units, (0)::numeric) < 'Infinity'::numeric)) ELSE ((COALESCE(e.purpose, 'event'::text) = ANY (ARRAY['event'::text, 'audit'::text])) AND (are_events.step_index IS NULL) AND (num_nulls(e.tool_name, e.latency_ms, e.token_usage, e.cost_units) = 4)) END), false)), false) AND (count(*) <= 65536)) FROM json_to_recordset(are_events.events) e(id uuid, type text, actor text, payload json, purpose text, tool_name text, latency_ms integer, token_usage json, cost_units numeric));
+AS $function$
+begin
+  return (select coalesce(bool_and((btrim(e.type) <> '' and btrim(e.actor) <> '' and json_typeof(e.payload) = 'object' and case
+      when e.purpose = 'agent_step' then step_index is not null and coalesce(e.latency_ms::integer, 0) >= 0
+        and coalesce(e.cost_units::numeric, 0) >= 0 and coalesce(e.cost_units::numeric, 0) < 'Infinity'
+      else (e.purpose is null or e.purpose in ('event', 'audit')) and step_index is null
+        and e.tool_name is null and e.latency_ms is null and e.token_usage is null and e.cost_units is null end) is true), false)
+      and count(*) <= 65536
+    from json_to_recordset(events) as e(id uuid, type text, actor text, payload json, purpose text,
+      tool_name text, latency_ms text, token_usage text, cost_units text));
+end
+$function$;
 CREATE OR REPLACE FUNCTION concord.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -185,18 +196,23 @@ create table concord.approvals (
   approver_roles        text[]                  not null default '{}'::text[],
   approved_by           text[]                  not null default '{}'::text[],
   domain_effect_id      uuid,
+  vote_key_id           uuid,
+  vote_key_is_agent     boolean                 not null default false,
   constraint approvals_pk PRIMARY KEY (approval_id),
   constraint approvals_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint approvals_workspace_uq UNIQUE (workspace_id, approval_id),
   constraint approvals_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint approvals_domain_effect_fk FOREIGN KEY (domain_effect_id, workspace_id) REFERENCES concord.domain_effects(domain_effect_id, workspace_id),
   constraint approvals_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.approvals(workspace_id, approval_id),
+  constraint approvals_vote_key_fk FOREIGN KEY (vote_key_id, vote_key_is_agent) REFERENCES identity.api_keys(id, is_agent),
   constraint approvals_decided_at_ck CHECK (((((status)::text = ANY ('{approved,rejected,changes_requested}'::text[])) = (decided_at IS NOT NULL)) AND ((decided_at IS NULL) = (decided_by IS NULL)))),
   constraint approvals_in_time_ck CHECK (((decided_at)::timestamp with time zone < (expires_at)::timestamp with time zone)),
   constraint approvals_quorum_ck CHECK ((((status)::text <> 'approved'::text) OR ((approvals_required)::integer = 1) OR (cardinality(approved_by) >= (approvals_required)::integer))),
   constraint approvals_reconcile_ck CHECK ((((approval_type)::text <> 'reconcile_effect'::text) OR (domain_effect_id IS NOT NULL))),
   constraint approvals_self_decision_ck CHECK ((self_decision_allowed OR (((decided_by)::text IS DISTINCT FROM (requested_by)::text) AND (NOT ((requested_by)::text = ANY (approved_by)))))),
-  constraint approvals_superseded_by_ck CHECK ((superseded_by <> approval_id))
+  constraint approvals_superseded_by_ck CHECK ((superseded_by <> approval_id)),
+  constraint approvals_vote_key_ck CHECK ((NOT vote_key_is_agent)),
+  constraint approvals_voters_ck CHECK ((array_to_string(approved_by, ','::text) ~ '^(user:[^,]+(,|$))*$'::text))
 ) with (fillfactor=80);
 CREATE INDEX approvals_command_ix ON concord.approvals USING btree (command_id);
 CREATE INDEX approvals_expiry_ix ON concord.approvals USING btree (expires_at) WHERE ((status)::text = 'pending'::text);
@@ -211,6 +227,7 @@ comment on column concord.approvals.payload_hash is 'payload_hash of the command
 comment on column concord.approvals.self_decision_allowed is 'Copied from the approval type when asked.';
 comment on column concord.approvals.approver_roles is 'Org roles whose members may decide beside the approver.';
 comment on column concord.approvals.approved_by is 'Distinct persons who approved so far, where more than one must.';
+comment on column concord.approvals.vote_key_id is 'Key of the last vote; null for a token of the identity provider.';
 
 create table concord.artifacts (
   artifact_id      uuid                        not null,
@@ -325,9 +342,9 @@ create table concord.commands (
   constraint commands_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=100);
 CREATE INDEX commands_due_ix ON concord.commands USING btree (run_after) WHERE (completed_at IS NULL);
-CREATE INDEX commands_requester_ix ON concord.commands USING btree (requested_by, workspace_id, command_id);
+CREATE INDEX commands_requester_ix ON concord.commands USING btree (requested_by, workspace_id, status, command_id);
 CREATE INDEX commands_status_ix ON concord.commands USING btree (status, workspace_id, command_id);
-CREATE INDEX commands_task_ix ON concord.commands USING btree (task_name, workspace_id, command_id);
+CREATE INDEX commands_task_ix ON concord.commands USING btree (task_name, workspace_id, status, command_id);
 CREATE UNIQUE INDEX commands_idempotency_key_uq ON concord.commands USING btree (idempotency_key, workspace_id) WHERE (idempotency_key IS NOT NULL);
 alter table concord.commands enable row level security, force row level security;
 create policy commands_app on concord.commands as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -525,6 +542,7 @@ create table concord.journal (
   seq          bigint                  not null generated always as identity (increment by 65536),
   xid          xid8                    not null default pg_current_xact_id(),
   events       json                    not null,
+  audit_type   text,
   constraint journal_pk PRIMARY KEY (entry_id),
   constraint journal_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
   constraint journal_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
@@ -532,19 +550,21 @@ create table concord.journal (
   constraint journal_agent_step_ck CHECK (((step_index IS NULL) OR (agent_run_id IS NOT NULL))),
   constraint journal_events_ck CHECK (concord.are_events(events, (step_index)::integer))
 ) with (toast_tuple_target=8160);
+CREATE INDEX journal_audit_ix ON concord.journal USING btree (audit_type, workspace_id, xid, seq) WHERE (audit_type IS NOT NULL);
 CREATE INDEX journal_command_ix ON concord.journal USING btree (command_id, seq);
-CREATE INDEX journal_incidents_ix ON concord.journal USING btree (created_at) WHERE (strpos((events)::text, '"compensation_drift"'::text) > 0);
+CREATE INDEX journal_incidents_ix ON concord.journal USING btree (created_at) WHERE (audit_type = 'compensation_drift'::text);
 CREATE INDEX journal_workspace_ix ON concord.journal USING btree (workspace_id, xid, seq);
 CREATE UNIQUE INDEX journal_agent_ix ON concord.journal USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL);
 CREATE TRIGGER journal_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON concord.journal FOR EACH STATEMENT EXECUTE FUNCTION concord.refuse_change() ENABLE ALWAYS;
 alter table concord.journal enable row level security, force row level security;
 create policy journal_app on concord.journal as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 create policy journal_engine on concord.journal as permissive for all to concord_engine using (true) with check (true);
-grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events), select on concord.journal to concord_app;
-grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events), select on concord.journal to concord_engine;
+grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events, audit_type), select on concord.journal to concord_app;
+grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events, audit_type), select on concord.journal to concord_engine;
 comment on table concord.journal is 'Append-only. One row per commit and thing: all its events, in order. Replaces command_events, domain_audit_log and agent_steps.';
 comment on column concord.journal.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
 comment on column concord.journal.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
+comment on column concord.journal.audit_type is 'The type of the audit events of this row, apart from the three types that every command has.';
 
 create table concord.memory_candidates (
   memory_candidate_id uuid                            not null,
@@ -851,12 +871,17 @@ create table identity.api_keys (
   revoked_at    timestamp with time zone,
   last_used_at  timestamp with time zone,
   is_invitation boolean                  not null default false,
+  agent         text,
+  tools         text[],
+  is_agent      boolean                  not null generated always as ((agent IS NOT NULL)),
   constraint api_keys_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint api_keys_pk PRIMARY KEY (id),
+  constraint api_keys_agent_uq UNIQUE (id, is_agent),
   constraint api_keys_key_hash_uq UNIQUE (key_hash),
   constraint api_keys_prefix_uq UNIQUE (prefix),
   constraint api_keys_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
   constraint api_keys_workspace_fk FOREIGN KEY (org_id, workspace_id) REFERENCES identity.workspaces(org_id, id),
+  constraint api_keys_agent_ck CHECK (((agent <> ''::text) AND ((agent IS NULL) = (tools IS NULL)) AND ((agent IS NULL) OR ((cardinality(tools) > 0) AND (role <> 'admin'::text) AND (NOT is_invitation))))),
   constraint api_keys_invitation_ck CHECK (((NOT is_invitation) OR ((expires_at IS NOT NULL) AND (workspace_id IS NULL)))),
   constraint api_keys_key_hash_ck CHECK ((octet_length(key_hash) = 32)),
   constraint api_keys_name_ck CHECK (((name <> ''::text) AND (prefix <> ''::text))),
@@ -872,6 +897,8 @@ comment on column identity.api_keys.workspace_id is 'Null: every workspace that 
 comment on column identity.api_keys.key_hash is 'SHA-256 of the key; the key itself is shown once and never stored.';
 comment on column identity.api_keys.role is 'Upper bound; at use time the lower of this and the role of the user counts.';
 comment on column identity.api_keys.is_invitation is 'Opens nothing; exchanged once for a key of the same person.';
+comment on column identity.api_keys.agent is 'Name of the agent that holds the key; null: the person holds it.';
+comment on column identity.api_keys.tools is 'Tasks that the agent may propose.';
 
 create table identity.org_role_memberships (
   role_id    uuid                     not null,

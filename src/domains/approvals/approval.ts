@@ -14,17 +14,27 @@ export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind:
 }
 
 /** The values of a vote, as SQL. */
-type VoteSql = Readonly<Record<'approval' | 'workspace' | 'person' | 'state' | 'reason' | 'hash' | 'at', string>>
+type VoteSql = Readonly<
+  Record<'approval' | 'workspace' | 'person' | 'key' | 'state' | 'reason' | 'hash' | 'at', string>
+>
+
+/** Whether `person` has approved another open or approved approval of the command of `t`. An approval about an effect is independent. */
+export const countsElsewhere = (person: string): string => `exists (
+       select from concord.approvals o
+        where o.command_id = t.command_id and o.approval_id <> t.approval_id and o.superseded_by is null
+          and o.domain_effect_id is null and t.domain_effect_id is null and o.status in ('pending', 'approved')
+          and ${person} = any (o.approved_by))`
 
 /**
  * One statement decides one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
- * and each person once. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
+ * and each person once per command. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
  * quorum. Finds the approval by its id alone: `is true` keeps the workspace from any index.
  */
-function voteText({ approval, workspace, person, state, reason, hash, at }: VoteSql, from = ''): string {
+function voteText({ approval, workspace, person, key, state, reason, hash, at }: VoteSql, from = ''): string {
   const isFinal = `(${state} <> 'approved' or cardinality(t.approved_by) + 1 >= t.approvals_required)`
   return `update concord.approvals t set
      approved_by = case when ${state} = 'approved' then t.approved_by || ${person} else t.approved_by end,
+     vote_key_id = ${key},
      status = case when ${isFinal} then ${state} else t.status end,
      decided_at = case when ${isFinal} then ${at} end,
      decided_by = case when ${isFinal} then ${person} end,
@@ -33,17 +43,18 @@ function voteText({ approval, workspace, person, state, reason, hash, at }: Vote
    where t.approval_id = ${approval} and (t.workspace_id = ${workspace}) is true and t.status = 'pending'
      and (t.expires_at is null or t.expires_at > statement_timestamp())
      and t.payload_hash = ${hash}
-     and (${state} <> 'approved' or not ${person} = any (t.approved_by))
+     and (${state} <> 'approved' or not (${person} = any (t.approved_by) or ${countsElsewhere(person)}))
      and (t.self_decision_allowed or t.requested_by <> ${person})`
 }
 
-/** $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about. */
+/** $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about, $7 key. */
 const castVote = statement<StoredApproval>(
   'approvals.cast_vote',
   `${voteText({
     approval: '$1::uuid',
     workspace: '$2::uuid',
     person: '$3::text',
+    key: '$7::uuid',
     state: '$4::text',
     reason: '$5::text',
     hash: '$6::text',
@@ -57,14 +68,15 @@ const castVote = statement<StoredApproval>(
  * a row if they did. `param` holds the JSON of all their values.
  */
 export const voteExpressions = (param: string, given: string): string => `v as materialized (
-  select * from json_to_record(${param}::json) as v(approval_id uuid, version text, person text, state text, reason text, hash text,
-    entry_id uuid, workspace_id uuid, command_id uuid, trace_id text, created_at timestamptz, events json)
+  select * from json_to_record(${param}::json) as v(approval_id uuid, version text, person text, key_id uuid, state text, reason text, hash text,
+    entry_id uuid, workspace_id uuid, command_id uuid, trace_id text, created_at timestamptz, audit_type text, events json)
 ), voted as (
   ${voteText(
     {
       approval: 'v.approval_id',
       workspace: 'v.workspace_id',
       person: 'v.person',
+      key: 'v.key_id',
       state: 'v.state',
       reason: 'v.reason',
       hash: 'v.hash',
@@ -143,6 +155,7 @@ export async function saveVote(tx: Tx, approval: StoredApproval, vote: Vote): Pr
     stateOfDecision[vote.decision],
     vote.reason,
     payload_hash,
+    vote.keyId,
   ])
   return row
 }

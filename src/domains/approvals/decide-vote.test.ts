@@ -10,7 +10,8 @@ import { type DecisionValue, decisionValues, type StoredApproval } from './store
 
 const at = new Date('2026-05-01T10:00:00Z')
 const uuid = (n: number) => `0197f3b2-c4d5-7a8e-9b0c-${String(n).padStart(12, '0')}`
-const person = (n: number, more: Partial<Person> = {}): Person => ({
+const person = (n: number, more: Partial<Person> = {}) => ({
+  keyId: null,
   userId: uuid(n),
   externalId: `local:${n}`,
   orgRoles: ['finance'],
@@ -48,8 +49,8 @@ function anApproval(more: Partial<StoredApproval> = {}): StoredApproval {
   }
 }
 
-const code = (approval: StoredApproval, decider: Person, decision = 'approved', more = {}) => {
-  const answer = decideVote(approval, decider, { decision, reason: 'r', ...more }, at)
+const code = (approval: StoredApproval, decider: ReturnType<typeof person>, decision = 'approved', more = {}) => {
+  const answer = decideVote(approval, decider, { decision, reason: 'r', ...more }, at, [])
   return answer.ok ? 'ok' : answer.code
 }
 
@@ -140,7 +141,7 @@ describe('bypass', () => {
           it.orgRoles[0] === 'finance' &&
           (it.payloadHash === undefined || it.payloadHash === 'h') &&
           (it.decision === 'approved' || it.reason === 'r')
-        const answer = decideVote(approval, decider, it, at)
+        const answer = decideVote(approval, decider, it, at, [])
         assert.equal(answer.ok, isFine)
         if (answer.ok) through += 1
       }),

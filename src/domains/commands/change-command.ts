@@ -71,10 +71,7 @@ type AfterFailedRun = {
 const FINAL = ['policy_denied', 'approval_rejected', 'malformed_payload', 'permission_denied']
 
 /** `max_attempts` of the task limits the runs of a command, including the first. */
-export function decideRetryRun(
-  { command }: Pick<CommandWithEffects, 'command'>,
-  maxAttempts: number,
-): Decision<number> {
+export function decideRetryRun({ command, effects }: CommandWithEffects, maxAttempts: number): Decision<number> {
   if (command.status !== 'failed') {
     return refuseNotFailed('Only a failed command can be retried', command)
   }
@@ -83,6 +80,12 @@ export function decideRetryRun(
       facts: { error_class: command.error_class },
     })
   }
+  // Another run keeps the effects that succeeded. An effect that was undone would count as done.
+  if (
+    command.cancellation_requested ||
+    effects.some(({ compensates_effect_id: of, status }) => of && status !== 'failed')
+  )
+    return refuse('commands.retry.undone', 'Its effects are being undone, so it cannot be run again.')
   if (command.attempt >= maxAttempts) {
     return refuse('commands.retry.exhausted', `It has run ${command.attempt} times, which is the maximum.`, {
       facts: { attempt: command.attempt, max_attempts: maxAttempts },

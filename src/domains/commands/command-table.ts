@@ -19,6 +19,8 @@ export type CommandContext = {
   readonly trace_id: string
   readonly request_id: string
   readonly metadata: JsonObject
+  /** The agent that proposed it, if it has a key of its own. */
+  readonly agent?: string
   /** Woken by the write that ends the command or makes it wait for people. */
   readonly follower?: Process
 }
@@ -264,6 +266,22 @@ export async function findCommand(
   if (!found) return undefined
   const { effects, ...command } = found
   return { command, effects: effects.map(effectOf) }
+}
+
+/** $1 command, $2 workspace. */
+const findAlone = statement<StoredCommand>(
+  'commands_find_alone',
+  `select ${columnsOf('c')} from concord.commands as c where c.command_id = $1::uuid and c.workspace_id = $2::uuid`,
+)
+
+/** Without its effects, whose payloads and results may be large. */
+export async function readCommandAlone(
+  sql: Sql,
+  workspaceId: string,
+  commandId: string,
+): Promise<Decision<{ readonly command: StoredCommand }>> {
+  const [command] = isUuid(commandId) ? await sql.run(findAlone, [commandId, workspaceId]) : []
+  return command ? accept({ command }) : refuseMissing()
 }
 
 export async function readCommand(

@@ -9,7 +9,7 @@ import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { nameOfActor, showActor } from '#domains/approvals'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
-import type { CommandWithEffects, StoredCommand } from './command-table.ts'
+import type { CommandWithEffects } from './command-table.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
 import { describeProgress, nextMoves } from './progress.ts'
@@ -179,6 +179,7 @@ export type StoredEvent = HistoryEvent & {
 export function toCommandView(
   catalog: Catalog,
   found: CommandWithEffects,
+  at: Date,
   names: Names = new Map(),
 ): z.infer<typeof commandView> {
   const { command } = found
@@ -204,17 +205,15 @@ export function toCommandView(
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),
     completed_at: orNull(command.completed_at, formatInstant),
-    next: nextMoves(found, task?.type, task?.spec.max_attempts ?? 1),
+    next: nextMoves(found, catalog, at),
   }
 }
 
+/** A list shows these fields only when it is asked for them. */
 export function toListedView(
-  catalog: Catalog,
-  command: StoredCommand,
-  names: Names,
+  { payload: shown, result, ...rest }: z.infer<typeof commandView>,
   include: Included,
 ): z.infer<typeof listedCommandView> {
-  const { payload: shown, result, ...rest } = toCommandView(catalog, { command, effects: [] }, names)
   return {
     ...rest,
     ...(include.includes('payload') && { payload: shown }),
@@ -223,7 +222,7 @@ export function toListedView(
 }
 
 export function toEffectView(
-  effect: Omit<ListedEffect, 'has_next' | 'page_bytes' | 'created_text'>,
+  effect: Omit<ListedEffect, 'created_text'>,
   include: Included = [],
 ): z.infer<typeof effectView> {
   const of = effect.compensates_effect_id
@@ -272,6 +271,9 @@ export const taskTypeView = z
     idempotency_required: z.boolean(),
     side_effects: z.array(z.string()),
     cancellable_by: z.array(z.string()),
+    on_failure: z
+      .string()
+      .meta({ example: 'undo', description: 'keep, or undo: a run that fails undoes what it has done.' }),
     primitives: z.array(z.string()),
     payload_schema: z.record(z.string(), z.unknown()),
   })
@@ -294,6 +296,7 @@ export function toTaskTypeView(
     idempotency_required: type.idempotency.required,
     side_effects: [...type.side_effects],
     cancellable_by: [...type.cancellable_by],
+    on_failure: type.on_failure,
     primitives: [...primitives],
     payload_schema: z.toJSONSchema(type.payload, { io: 'input', unrepresentable: 'any' }),
   }

@@ -71,7 +71,7 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     'trigger',
     ({ payload }, { command }, who) =>
       command.context.run_as === 'agent'
-        ? `An agent of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
+        ? `${command.context.agent === undefined ? 'An agent' : `The agent ${command.context.agent}`} of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
         : `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${words(payload['ingress'])}.`,
   ],
   policy_evaluated: ['policy', ({ payload }) => sayPolicy(payload)],
@@ -80,7 +80,14 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     ({ payload }) => `Input was requested: ${list(payload['missing_fields']).join(', ') || 'changes'}.`,
   ],
   input_supplied: ['input', ({ payload }) => `Input was supplied: ${list(payload['fields']).join(', ')}.`],
-  approval_requested: ['approval', ({ payload }, _, who) => `${who(payload['approver'])} was asked to approve.`],
+  approval_requested: [
+    'approval',
+    ({ payload }, _, who) => {
+      const people = Number(payload['approvals_required'] ?? 1)
+      const quorum = people > 1 ? `; ${people} different people must approve` : ''
+      return `${who(payload['approver'])} was asked to approve${quorum}.`
+    },
+  ],
   approval_voted: [
     'approval',
     ({ payload, actor }, _, who) =>
@@ -137,7 +144,11 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     'cancellation',
     ({ payload }) => `A cancel request arrived when it was ${words(payload['status'])} and changed nothing.`,
   ],
-  compensation_started: ['compensation', () => 'Compensation began, last effect first.'],
+  compensation_started: [
+    'compensation',
+    ({ payload }) =>
+      `Compensation began, last effect first${because(payload['reason'] === 'on_failure' ? 'its contract says so' : payload['reason'])}.`,
+  ],
   compensation_completed: ['compensation', () => 'Everything that could be undone is undone.'],
   compensation_drift: [
     'compensation',
@@ -189,7 +200,8 @@ function sayAborted({ turn_token, completed_at }: CommandWithEffects['command'])
 }
 
 function sayBlocked(blocked: NonNullable<ExplanationFacts['blocked']>): string {
-  return blocked
+  // Several approvals of a command can be blocked for one reason.
+  return [...new Map(blocked.map((each) => [each.reason, each])).values()]
     .map(({ reason, hint }) => `. It cannot be decided now: ${reason} To do: ${hint.replace(/\.$/, '')}`)
     .join('')
 }
@@ -225,10 +237,14 @@ export function explainCommand(
     by_name: nameOfActor(actor, names),
     event_id: event.event_id,
   })
+  const rounds = roundsOf(events)
   const chain = events.flatMap((event): ExplainedStep[] => {
     const [kind, say] = says[event.event_type] ?? []
-    const sentence = say?.(event, found, who)
-    if (kind === undefined || sentence === undefined) return []
+    const said = say?.(event, found, who)
+    if (kind === undefined || said === undefined) return []
+    const round = rounds.get(event.payload['payload_hash']) ?? []
+    const isLast = round.length > 1 && round.at(-1) === event
+    const sentence = isLast ? `${said} One person counts once, whatever roles they hold.` : said
     const step = stepOf(event, event.actor, typeof kind === 'function' ? kind(event) : kind, sentence)
     const edit =
       event.event_type === 'approval_requested'
@@ -247,6 +263,12 @@ export function explainCommand(
     summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${sayBlocked(blocked)}.`,
     chain,
   }
+}
+
+/** The requests for one content. */
+function roundsOf(events: readonly HistoryEvent[]): ReadonlyMap<unknown, readonly HistoryEvent[]> {
+  const requests = events.filter(({ event_type }) => event_type === 'approval_requested')
+  return Map.groupBy(requests, ({ payload }) => payload['payload_hash'])
 }
 
 const CHARS_MAX = 200

@@ -43,6 +43,8 @@ export {
   COMMAND_KIND,
   type CommandWithEffects,
   readCommand,
+  readCommandAlone,
+  refuseMissing,
   type StoredCommand,
 } from './command-table.ts'
 export {
@@ -128,6 +130,7 @@ export {
   includable,
   listCommands,
   effectPosition,
+  listEffectsOf,
   listEffects,
   listParked,
 } from './read-commands.ts'
@@ -139,7 +142,8 @@ export {
 } from './receive-webhook.ts'
 export { compensateCommand, retryCommand, supplyInput } from './change-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
-export { actingFor, type CommandDeps } from './deps.ts'
+export { actingFor, type CommandDeps, mayReadCommand } from './deps.ts'
+export { decideScope, findTools } from './actions/find-tool.ts'
 export { taskOf, validatePayload } from './tasks.ts'
 export { abortCommand, type Operating, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess } from './facts.ts'

@@ -2,31 +2,24 @@
 import { firstIdOf } from '#kernel/ids'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
-import { type Db, type FeedPosition, type Paged, readSlices, SEQ_STEP, scoped, type Sql, statement } from '#store'
+import {
+  COMMON_AUDIT_TYPES,
+  type Db,
+  type FeedPosition,
+  LARGE_ROWS,
+  type Paged,
+  readSlices,
+  SEQ_MAX,
+  SEQ_STEP,
+  XID_MAX,
+  scoped,
+  type Sql,
+  statement,
+} from '#store'
 import { ABORT_TOKEN } from '#turns'
 import { commandColumns, type StoredCommand, type StoredEffect } from './command-table.ts'
+import { REQUEST_INPUT } from './asks.ts'
 import type { StoredEvent } from './contract.ts'
-
-const effectColumns = [
-  ...[
-    'domain_effect_id',
-    'effect_type',
-    'status',
-    'idempotency_key',
-    'attempt',
-    'max_attempts',
-    'error',
-    'error_class',
-  ],
-  ...[
-    'compensates_effect_id',
-    'declared_compensation',
-    'declaration_order',
-    'reversibility',
-    'run_after',
-    'completed_at',
-  ],
-].map((column) => `e.${column}`)
 
 type CommandFilter = {
   readonly status?: string | undefined
@@ -41,16 +34,18 @@ type CommandFilter = {
 export const includable = ['payload', 'result'] as const
 export type Included = readonly (typeof includable)[number][]
 
-/** `$1` of the text is the workspace, and its last parameter the limit. */
+/** Reads one page. `$1` of the text is the workspace; `valuesOf` returns the others for the rows after `last`. */
 function read<Row extends object>(
   db: Db,
   workspaceId: string,
   text: string,
   limit: number,
-  valuesAfter: (last: Row | undefined) => readonly unknown[],
+  valuesOf: (limit: number, last: Row | undefined) => readonly unknown[],
+  firstRows = LARGE_ROWS,
 ): Promise<readonly (Row & Paged)[]> {
-  const valuesOf = (last: Row | undefined) => [workspaceId, ...valuesAfter(last)]
-  return scoped(db, workspaceId).read((tx) => readSlices<Row & Paged>(tx, text, limit, valuesOf))
+  return scoped(db, workspaceId).read((tx) =>
+    readSlices<Row & Paged>(tx, text, limit, firstRows, (rows, last) => [workspaceId, ...valuesOf(rows, last)]),
+  )
 }
 
 /** A plan repeats the payload; a list needs to know only whether there is one. */
@@ -60,51 +55,112 @@ const leftOut: Partial<Record<keyof StoredCommand, string>> = {
   plan: `case when c.plan is not null then '{}'::jsonb end`,
 }
 
-/** Newest first: ids are ordered by time. */
+function listedColumns(include: Included): string {
+  const columns = commandColumns.map((column) => {
+    const short = (include as readonly string[]).includes(column) ? undefined : leftOut[column]
+    return short === undefined ? `c.${column}` : `${short} as ${column}`
+  })
+  return columns.join(', ')
+}
+
+const states = statesOf(commandMachine)
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
+/**
+ * Newest first: ids are ordered by time. A filter reads its own index, one range for each state, and no more commands than the page holds.
+ */
 export function listCommands(
   db: Db,
   workspaceId: string,
   filter: CommandFilter,
 ): Promise<readonly (StoredCommand & Paged)[]> {
-  const { beforeId, status = null, taskName = null, requestedBy = null, limit, include = [] } = filter
-  const columns = commandColumns.map((column) => {
-    const short = (include as readonly string[]).includes(column) ? undefined : leftOut[column]
-    return short === undefined ? `c.${column}` : `${short} as ${column}`
-  })
-  const text = `select ${columns.join(', ')} from concord.commands as c
-where c.workspace_id = $1 and ($2::uuid is null or c.command_id < $2) and ($3::text is null or c.status = $3)
-  and ($4::text is null or c.task_name = $4) and ($5::text is null or c.requested_by = $5)
-order by c.command_id desc limit $6`
-  return read<StoredCommand>(db, workspaceId, text, limit, (last) => [
-    last?.command_id ?? beforeId,
-    status,
-    taskName,
-    requestedBy,
-  ])
+  const { beforeId, status, taskName, requestedBy, limit, include = [] } = filter
+  const all = `select ${listedColumns(include)} from concord.commands as c`
+  const newest = 'order by c.command_id desc limit $3'
+  const page = (text: string, ...values: readonly unknown[]) => {
+    const valuesOf = (rows: number, last: StoredCommand | undefined) => [
+      last?.command_id ?? beforeId ?? LAST_ID,
+      rows,
+      ...values,
+    ]
+    return read(db, workspaceId, text, limit, valuesOf, include.length === 0 ? limit : LARGE_ROWS)
+  }
+  if (taskName !== undefined) {
+    const text = `${all} where c.command_id = any(${listedBy('i.task_name', `and ($6::text is null or i.requested_by = $6)`)}) ${newest}`
+    return page(text, status ? [status] : states, taskName, requestedBy ?? null)
+  }
+  if (requestedBy !== undefined) {
+    const text = `${all} where c.command_id = any(${listedBy('i.requested_by')}) ${newest}`
+    return page(text, status ? [status] : states, requestedBy)
+  }
+  if (status !== undefined) {
+    const text = `${all} where ${inRange('c.status, c.workspace_id, c.command_id', '$4, $1')} order by c.status desc, c.workspace_id desc, c.command_id desc limit $3`
+    return page(text, status)
+  }
+  return page(`${all} where c.workspace_id = $1 and c.command_id < $2 ${newest}`)
 }
 
-export type ListedEffect = Omit<StoredEffect, 'effect_payload' | 'read_back'> &
-  Paged & { readonly created_text: string }
+/**
+ * The rows of an index with these values and an id before `$2`. Conditions on the whole row and its order leave the planner no other index: for
+ * a task and a state that are frequent, but not together, it would read the commands in order of id until the page is full.
+ */
+const inRange = (columns: string, values: string) =>
+  `(${columns}) < (${values}, $2::uuid) and (${columns}) > (${values}, '${FIRST_ID}'::uuid)`
+
+/** The ids of a page by the column that leads an index of workspace, state and id. `$4` the states, `$5` the value. */
+const listedBy = (column: string, more = '') => `array(
+  select p.command_id from unnest($4::text[]) as s(state) cross join lateral (
+    select i.command_id from concord.commands as i
+    where ${inRange(`${column}, i.workspace_id, i.status, i.command_id`, '$5, $1, s.state')} ${more}
+    order by ${column} desc, i.workspace_id desc, i.status desc, i.command_id desc limit $3
+  ) as p order by p.command_id desc limit $3)`
+
+type EffectOfCommand = StoredEffect & { readonly command_id: string }
+
+/** The effects of several commands without results and payloads: what `next` and the current step need. Uses idx_domain_effects_command. */
+export async function listEffects(
+  db: Db,
+  workspaceId: string,
+  commandIds: readonly string[],
+): Promise<(commandId: string) => readonly StoredEffect[]> {
+  const text = `select e.command_id, e.domain_effect_id, e.effect_type, e.status, e.compensates_effect_id, e.declared_compensation,
+  e.declaration_order, e.run_after, e.read_back, e.created_at, e.completed_at, null as result,
+  case when e.effect_type = '${REQUEST_INPUT}' then e.effect_payload else '{}' end as effect_payload
+from concord.domain_effects as e where e.workspace_id = $1 and e.command_id = any($2) order by e.declaration_order, e.created_at`
+  const rows = await scoped(db, workspaceId).read((tx) => tx.query<EffectOfCommand>(text, [workspaceId, commandIds]))
+  const byCommand = Map.groupBy(rows, ({ command_id }) => command_id)
+  return (commandId) => byCommand.get(commandId) ?? []
+}
+
+export type ListedEffect = Omit<StoredEffect, 'effect_payload' | 'read_back'> & { readonly created_text: string }
 
 export const effectPosition = (
   effect: Pick<ListedEffect, 'declaration_order' | 'created_text' | 'domain_effect_id'>,
 ) => [String(effect.declaration_order), effect.created_text, effect.domain_effect_id]
 
+type EffectPage = {
+  readonly after: readonly string[]
+  readonly limit: number
+  readonly include?: Included | undefined
+}
+
 /** In the order of the plan. */
-export function listEffects(
+export function listEffectsOf(
   db: Db,
   workspaceId: string,
   commandId: string,
-  page: { readonly after: readonly string[]; readonly limit: number; readonly include?: Included | undefined },
-): Promise<readonly ListedEffect[]> {
-  const result = page.include?.includes('result') ? 'e.result' : 'null::jsonb as result'
-  const text = `select ${effectColumns.join(', ')}, ${result}, e.created_at::text as created_text from concord.domain_effects as e
-where e.workspace_id = $1 and e.command_id = $2
+  { after, limit, include = [] }: EffectPage,
+): Promise<readonly (ListedEffect & Paged)[]> {
+  const text = `select e.domain_effect_id, e.effect_type, e.status, e.idempotency_key, e.attempt, e.max_attempts, e.error, e.error_class,
+  e.compensates_effect_id, e.declared_compensation, e.declaration_order, e.reversibility, e.run_after, e.completed_at,
+  ${include.includes('result') ? 'e.result' : 'null::jsonb as result'}, e.created_at::text as created_text
+from concord.domain_effects as e where e.workspace_id = $1 and e.command_id = $2
   and ($3::integer is null or (e.declaration_order, e.created_at, e.domain_effect_id) > ($3, $4::timestamptz, $5::uuid))
 order by e.declaration_order, e.created_at, e.domain_effect_id limit $6`
-  return read<ListedEffect>(db, workspaceId, text, page.limit, (last) => {
-    const [order = null, createdText = null, effectId = null] = last ? effectPosition(last) : page.after
-    return [commandId, order, createdText, effectId]
+  return read<ListedEffect>(db, workspaceId, text, limit, (rows, last) => {
+    const [order = null, createdText = null, effectId = null] = last ? effectPosition(last) : after
+    return [commandId, order, createdText, effectId, rows]
   })
 }
 
@@ -123,7 +179,11 @@ export function listCommandEvents(
   const text = `select ${columns} from concord.domain_events as e
 where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.entry_seq > $3::bigint - ${SEQ_STEP} and e.seq > $3)
 order by e.entry_seq, e.seq limit $4`
-  return read<PagedEvent>(db, workspaceId, text, page.limit, (last) => [commandId, last?.seq ?? page.afterSeq])
+  return read<PagedEvent>(db, workspaceId, text, page.limit, (rows, last) => [
+    commandId,
+    last?.seq ?? page.afterSeq,
+    rows,
+  ])
 }
 
 type AuditEvent = PagedEvent & FeedPosition
@@ -131,25 +191,33 @@ type AuditEvent = PagedEvent & FeedPosition
 type AuditFilter = {
   readonly commandId?: string | undefined
   readonly eventType?: string | undefined
-  readonly actor?: string | undefined
   readonly before: FeedPosition | null
   readonly limit: number
 }
 
-/** The audit of a workspace, the newest commit first, including rejected requests, which have no command. */
+/**
+ * The audit of a workspace, the newest commit first, including rejected requests, which have no command. A type that every command has is
+ * among the newest rows; any other type has an index.
+ */
 export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly (AuditEvent & Paged)[]> {
+  const { before, commandId = null, eventType = null, limit } = filter
+  const isIndexed = eventType !== null && commandId === null && !COMMON_AUDIT_TYPES.includes(eventType)
+  const index = 'j.audit_type, j.workspace_id, j.xid, j.seq'
+  // As in `inRange`: the conditions and the order of the whole index.
+  const found = isIndexed
+    ? `j.audit_type is not null and (${index}) <= ($5::text, $1, coalesce($2::xid8, '${XID_MAX}'), coalesce($3::bigint, ${SEQ_MAX})) and (${index}) >= ($5, $1, '0', 0)`
+    : `j.workspace_id = $1 and ($2::xid8 is null or (j.xid, j.seq) <= ($2, $3::bigint)) and ($5::text is null or strpos(j.events::text, '"' || $5 || '"') > 0)`
   const text = `select e.event_id, j.command_id, e.event_type, e.purpose, e.payload, e.actor, j.trace_id, j.created_at,
   (j.seq + e.place)::text as seq, j.xid::text as xid
 from concord.journal as j cross join lateral concord.unpack(j.entry_id, j.events) as e
-where j.workspace_id = $1 and e.purpose = 'audit' and ($2::xid8 is null or (j.xid, j.seq) <= ($2, $3) and (j.xid, j.seq + e.place) < ($2, $3))
-  and ($4::uuid is null or j.command_id = $4) and ($6::text is null or e.actor = $6)
-  and ($5::text is null or strpos(j.events::text, '"' || $5 || '"') > 0 and e.event_type = $5)
-order by j.xid desc, j.seq desc, e.place desc limit $7`
-  const { before, commandId = null, eventType = null, actor = null, limit } = filter
-  return read<AuditEvent>(db, workspaceId, text, limit, (last) => {
+where ${found} and e.purpose = 'audit' and ($2::xid8 is null or (j.xid, j.seq + e.place) < ($2, $3))
+  and ($4::uuid is null or j.command_id = $4) and ($5::text is null or e.event_type = $5)
+order by ${isIndexed ? 'j.audit_type desc, j.workspace_id desc, ' : ''}j.xid desc, j.seq desc, e.place desc limit $6`
+  const valuesOf = (rows: number, last: FeedPosition | undefined) => {
     const from = last ?? before
-    return [from?.xid ?? null, from?.seq ?? null, commandId, eventType, actor]
-  })
+    return [from?.xid ?? null, from?.seq ?? null, commandId, eventType, rows]
+  }
+  return read<AuditEvent>(db, workspaceId, text, limit, valuesOf, limit)
 }
 
 type WorkspaceStats = {
@@ -158,7 +226,7 @@ type WorkspaceStats = {
   readonly effects_open: number
 }
 
-const openStates = statesOf(commandMachine).filter((state) => commandMachine.states[state] !== 'terminal')
+const openStates = states.filter((state) => commandMachine.states[state] !== 'terminal')
 
 /** Counts since a time, by status and by error class. Reads an index range, not the whole table. */
 export function countCommands(db: Db, workspaceId: string, since: Date): Promise<WorkspaceStats> {
