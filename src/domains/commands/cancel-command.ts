@@ -6,9 +6,16 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import { awaitedOf } from './advance.ts'
-import { REQUEST_APPROVAL, REQUEST_INPUT } from './asks.ts'
 import { type Change, composeWrite, move, set, emitEvent } from './change.ts'
-import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type StoredCommand } from './command-table.ts'
+import {
+  type CommandWithEffects,
+  lockCommand,
+  processOf,
+  refuseMissing,
+  REQUEST_APPROVAL,
+  REQUEST_INPUT,
+  type StoredCommand,
+} from './command-table.ts'
 import { type CommandDeps, isAllowed } from './deps.ts'
 import { wakeDependents } from './write-command.ts'
 import { decideCancellationMode } from './submit.ts'

@@ -47,6 +47,7 @@ export type StoredEffect = Omit<
 export const patchedColumns = {
   payload: `w.set->'payload'`,
   payload_hash: `w.set->>'payload_hash'`,
+  contract_key: `w.set->>'contract_key'`,
   plan: `nullif(w.set->'plan', 'null')`,
   result: `nullif(w.set->'result', 'null')`,
   error: `w.set->>'error'`,
@@ -91,6 +92,7 @@ export const newColumns = {
   status: 'text',
   cancellation_mode: 'text',
   idempotency_key: 'text',
+  contract_key: 'text',
   request_fingerprint: 'text',
   created_at: 'timestamptz',
   updated_at: 'timestamptz',
@@ -146,6 +148,10 @@ export type HeldCommand = CommandWithEffects & {
 }
 
 export const COMMAND_KIND = 'command'
+
+/** Effects that are requests to people. They change nothing outside. */
+export const REQUEST_INPUT = 'user.request_input'
+export const REQUEST_APPROVAL = 'approval.request'
 
 export function processOf(commandId: string): Process {
   return { kind: COMMAND_KIND, id: commandId }

@@ -1,10 +1,10 @@
 /** Describes a command for people: the step it is at, what it waits for, what can happen next and who can do it. Pure. */
 import { formatInstant } from '#kernel/instant'
-import { REQUEST_INPUT } from './asks.ts'
 import { decideCancel } from './cancel-command.ts'
 import type { CommandType } from './catalog/definitions.ts'
 import { decideRetryRun } from './change-command.ts'
-import type { CommandWithEffects, StoredEffect } from './command-table.ts'
+import { type CommandWithEffects, REQUEST_INPUT, type StoredEffect } from './command-table.ts'
+import { sayAgain } from './standing.ts'
 import { readBackOf, sayTaskGone } from './tasks.ts'
 
 type Progress = {
@@ -45,7 +45,15 @@ function waitingReason(
 }
 
 type NextMove = {
-  readonly action: 'wait' | 'supply_input' | 'decide_approval' | 'reconcile_effect' | 'cancel' | 'retry' | 'compensate'
+  readonly action:
+    | 'wait'
+    | 'supply_input'
+    | 'decide_approval'
+    | 'reconcile_effect'
+    | 'cancel'
+    | 'retry'
+    | 'compensate'
+    | 'submit_again'
   readonly by: string[]
   readonly what: string
 }
@@ -83,6 +91,8 @@ export function nextMoves(found: CommandWithEffects, type: CommandType | undefin
   }
   if (decideRetryRun(found, maxAttempts).ok)
     add('retry', ['requester', 'admin'], 'Run it again; effects that succeeded are kept.')
+  const again = sayAgain(found)
+  if (again !== undefined) add('submit_again', ['requester'], again)
   const isUndoable = effects.some((effect) => effect.status === 'succeeded' && effect.declared_compensation !== null)
   if (status === 'failed' && isUndoable) add('compensate', ['admin'], 'Undo its effects.')
   return moves
