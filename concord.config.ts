@@ -4,5 +4,7 @@ import { exampleCatalog, travelPreferences } from './examples/catalog/index.ts'
 
 export default defineProject({
   catalog: exampleCatalog({ vendorUrl: 'http://127.0.0.1:7430', folder: '.concord/examples' }),
+  // Reports go to these addresses without a question. Every other destination needs the approval of the data owner.
+  inside: ['concord.example', '*.concord.example'],
   memory: { schemas: [travelPreferences] },
 })

@@ -12,6 +12,7 @@ import {
   writeArtifact,
 } from '#domains/artifacts'
 import { decodeId, encodeId } from '#kernel/ids'
+import { readPlaces } from '#kernel/policy/destination'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { testArtifactTypes } from '#test/projects/connectors'
 import { aBlobFolder, byWorker, governedBy } from '#test/artifacts'
@@ -33,7 +34,11 @@ describe('the routes of the artifacts room', () => {
     const { db, now, newId } = api.world
     const store = openDiskStore({ folder, newId, contentBytesMax: 1_048_576 })
     world = { db, now, newId, types: testArtifactTypes, stores: [store] }
-    room = openRoomOn(api.world, api.ours, (given) => ({ ...given, ...governedBy(world) }))
+    room = openRoomOn(api.world, api.ours, (given) => ({
+      ...given,
+      ...governedBy(world),
+      inside: accepted(readPlaces(['Team.example', 'slack:*'])),
+    }))
     app = api.with({ work: { commands: room.world, approvals: room.approvals, artifacts: world, webhooks: [] } })
   })
   after(async () => {
@@ -174,6 +179,31 @@ describe('the routes of the artifacts room', () => {
     })
     assert.equal(await outcomeOf(published), '404 row.not_found')
     assert.equal(await outcomeOf(await get('/artifacts/cmd_0197f3b2c4d57a8e9b0c1d2e3f405170')), '400 id_format')
+  })
+
+  test('[H4] [POL-07] [SEC-09] a destination is published to at once only if it is declared, however it is spelled', async () => {
+    const statusAfter = async (destination: string) => {
+      const { wire } = await anArtifact()
+      const asked = await post(`/artifacts/${wire}/publish`, 'writer', { destination })
+      const { command_id } = (await asked.json()) as { command_id: string }
+      return room.settle(accepted(decodeId('command', command_id)))
+    }
+    for (const destination of [
+      'External:partner',
+      'EXTERNAL:partner',
+      'evil.example.com',
+      'sftp:evil.example.com',
+      'https:evil.example',
+      'tel:+4930123456',
+      'discord:general',
+      'ada@team.example.evil.org',
+      'ada@evil-team.example',
+      'mailto:ada@evil.org',
+      'finance',
+    ])
+      assert.equal(await statusAfter(destination), 'waiting_for_approval', destination)
+    for (const destination of ['internal', 'Ada@TEAM.example', 'mailto:ada@team.example.', 'Slack:general'])
+      assert.equal(await statusAfter(destination), 'succeeded', destination)
   })
 
   test('[ART-06] publishing is a command; an external destination waits for an approval', async () => {

@@ -100,17 +100,24 @@ export function authorization(deps: CallerDeps): MiddlewareHandler<ApiEnv> {
   }
 }
 
-/** Checks the role of the caller and finds the workspace of the request. */
+/** Checks whether the route is open to the caller, and finds the workspace of the request. */
 async function enter(deps: CallerDeps, c: ApiContext): Promise<Decision<unknown>> {
   const access = c.get('access')
   const principal = c.get('principal')
   if (!access || access.open || !principal) return accept(undefined)
+  if (principal.agent && !access.agents) return closedToAgents()
   const allowed = authorize(principal, access.role)
   if (!allowed.ok || !access.workspace) return allowed
   const sources = () => workspaceSources(c, deps.defaultWorkspace)
   const workspace = c.get('entered') ?? (await resolveWorkspace(deps, principal, sources()))
   if (workspace.ok) c.set('workspace', workspace.value)
   return workspace
+}
+
+function closedToAgents(): Refusal {
+  return refuse('api.route.closed_to_agents', 'This is the key of an agent, and this route is closed to agents.', {
+    hint: 'Propose the action with POST /agent-actions, or let a person do it with their own key.',
+  })
 }
 
 function workspaceSources(c: ApiContext, fallback: string | undefined) {

@@ -14,6 +14,7 @@ import {
   type CommandDeps,
   commandStatus,
   commandView,
+  decideScope,
   dependencyBody,
   effectView,
   eventView,
@@ -24,12 +25,15 @@ import {
   listArchivesOf,
   listCommandEvents,
   listCommands,
+  listEffects,
   mapTaskToPrimitives,
+  mayReadCommand,
   previewCommand,
   previewCommandBody,
   previewView,
   proposeAction,
   proposeActionBody,
+  refuseMissing,
   retryBody,
   retryCommand,
   type StoredCommand,
@@ -67,14 +71,24 @@ const named = ({ workspaceId, params: { command_id: commandId } }: Pick<OfComman
   workspaceId,
   commandId,
 })
-const find = ({ deps, workspaceId, params: asked }: Pick<OfCommand, 'deps' | 'workspaceId' | 'params'>) =>
-  readCommand(deps.db, workspaceId, asked.command_id)
+/** A command that the caller may not read is answered like one that does not exist. */
+const find = async ({ deps, principal, workspaceId, params: asked }: OfCommand) => {
+  const found = await readCommand(deps.db, workspaceId, asked.command_id)
+  return found.ok && !mayReadCommand(principal, found.value.command) ? refuseMissing() : found
+}
 
 type Viewer = Pick<Call<Api>, 'deps' | 'principal'>
 const namesOf = ({ deps, principal }: Viewer, commands: readonly StoredCommand[]) =>
   listNames(deps.db, principal.orgId, personIdsOf(commands.map(({ requested_by }) => requested_by)))
-const show = async (viewer: Viewer, command: StoredCommand) =>
-  toCommandView(viewer.deps.commands.catalog, { command, effects: [] }, await namesOf(viewer, [command]))
+const viewer = async (call: Viewer & Pick<Call<Api>, 'workspaceId'>, commands: readonly StoredCommand[]) => {
+  const { catalog, now } = call.deps.commands
+  const ids = commands.map(({ command_id }) => command_id)
+  const [names, effectsOf] = [await namesOf(call, commands), await listEffects(call.deps.db, call.workspaceId, ids)]
+  return (command: StoredCommand) =>
+    toCommandView(catalog, { command, effects: effectsOf(command.command_id) }, now(), names)
+}
+const show = async (call: Parameters<typeof viewer>[0], command: StoredCommand) =>
+  (await viewer(call, [command]))(command)
 
 export const toSubmittedView = ({ command_id, status, context }: StoredCommand): z.infer<typeof submittedView> => ({
   command_id: encodeId('command', command_id),
@@ -87,9 +101,10 @@ export const commandRoutes = routes({
   listTaskTypes: get('/task-types', {
     summary: 'List the tasks that can be submitted, with their contracts',
     role: 'reader',
+    agents: true,
     answers: { 200: ['The tasks.', z.object({ items: z.array(taskTypeView) }).meta({ id: 'TaskTypeList' })] },
-    handle({ deps }) {
-      const tasks = [...deps.commands.catalog.tasks.values()]
+    handle({ deps, principal: { agent } }) {
+      const tasks = [...deps.commands.catalog.tasks.values()].filter((task) => decideScope(task, agent).ok)
       const items = tasks.map((task) => toTaskTypeView(task, mapTaskToPrimitives(task.spec)))
       return accept({ items: items.toSorted((a, b) => (a.task_name < b.task_name ? -1 : 1)) })
     },
@@ -159,22 +174,18 @@ export const commandRoutes = routes({
       const { status, task_name: taskName } = call.query
       const asked = { status, taskName, beforeId: from?.[0] ?? null, limit: limit + 1 }
       const rows = await listCommands(call.deps.db, call.workspaceId, asked)
-      const names = await namesOf(call, rows.slice(0, limit))
-      const view = (command: StoredCommand) =>
-        toCommandView(call.deps.commands.catalog, { command, effects: [] }, names)
+      const view = await viewer(call, rows.slice(0, limit))
       return accept(cutPage(rows, limit, view, ({ command_id }) => command_id))
     },
   }),
   getCommand: get('/commands/{command_id}', {
     summary: 'Get one command with its state, its result and the next possible steps',
     role: 'reader',
+    agents: true,
     params,
     answers: { 200: ['The command.', commandView] },
     problems: [400, 404],
-    handle: (call) =>
-      shown(find(call), async (found) =>
-        toCommandView(call.deps.commands.catalog, found, await namesOf(call, [found.command])),
-      ),
+    handle: (call) => shown(find(call), ({ command }) => show(call, command)),
   }),
   supplyInput: post('/commands/{command_id}/input', {
     summary: 'Supply the missing input of a waiting command',
@@ -238,6 +249,7 @@ export const commandRoutes = routes({
   listCommandEvents: list('/commands/{command_id}/events', {
     summary: 'List the events of a command, oldest first',
     role: 'reader',
+    agents: true,
     params,
     page: [
       pageView(eventView, 'DomainEventPage').extend({ archived: archivedView }).meta({
@@ -263,6 +275,7 @@ export const commandRoutes = routes({
   listCommandEffects: get('/commands/{command_id}/effects', {
     summary: 'List the effects of a command in the order of its plan',
     role: 'reader',
+    agents: true,
     params,
     answers: { 200: ['Its effects.', z.object({ items: z.array(effectView) }).meta({ id: 'EffectList' })] },
     problems: [400, 404],
@@ -271,6 +284,7 @@ export const commandRoutes = routes({
   explainCommand: get('/commands/{command_id}/explanation', {
     summary: 'Explain the state of a command: who requested it, which rule decided, who approved, what was done',
     role: 'reader',
+    agents: true,
     params,
     answers: { 200: ['The explanation.', explanationView] },
     problems: [400, 404],
@@ -292,6 +306,7 @@ export const commandRoutes = routes({
   proposeAction: post('/agent-actions', {
     summary: 'Propose a tool call as an agent; the answer contains the decision',
     role: 'writer',
+    agents: true,
     body: [proposeActionBody, 'The proposed call'],
     answers: {
       200: ['The decision about the existing proposal with this idempotency key.', actionView],

@@ -198,14 +198,21 @@ type RouteAccess = {
   readonly open: boolean
   readonly role: PlatformRole
   readonly workspace: boolean
+  /** Takes the key of an agent. */
+  readonly agents: boolean
   /** `raw` leaves the body to the route; only for routes without a description. */
   readonly body: 'required' | 'none' | 'raw'
   readonly config?: RouteConfig
 }
 
-/** Describes the role that a route requires, and whether it is inside a workspace. */
-export function needs(role: PlatformRole, where: 'workspace' | 'org' = 'workspace') {
-  return { security: [{ bearer: [] as string[] }], 'x-role': role, 'x-workspace': where === 'workspace' }
+/** Describes the role that a route requires, whether it is inside a workspace, and whether it is open to agents. */
+export function needs(role: PlatformRole, where: 'workspace' | 'org' = 'workspace', agents = false) {
+  return {
+    security: [{ bearer: [] as string[] }],
+    'x-role': role,
+    'x-workspace': where === 'workspace',
+    ...(agents ? { 'x-agents': true } : {}),
+  }
 }
 
 /** Describes an open route. */
@@ -213,13 +220,18 @@ export function needsNothing() {
   return { security: [] as { bearer: string[] }[], 'x-role': null, 'x-workspace': false }
 }
 
-/** Closed by default: a description without access rules requires an administrator and a workspace. */
+/** Closed by default: a description without access rules requires an administrator, who is a person, and a workspace. */
 function accessOf(config: RouteConfig): RouteAccess {
-  const declared = config as RouteConfig & { 'x-role'?: PlatformRole | null; 'x-workspace'?: boolean }
+  const declared = config as RouteConfig & {
+    'x-role'?: PlatformRole | null
+    'x-workspace'?: boolean
+    'x-agents'?: boolean
+  }
   return {
     open: config.security?.length === 0,
     role: declared['x-role'] ?? 'admin',
     workspace: declared['x-workspace'] ?? true,
+    agents: declared['x-agents'] ?? false,
     body: config.request?.body ? 'required' : 'none',
     config,
   }
@@ -242,7 +254,9 @@ export function openAccessTable(definitions: readonly Definition[], publicPaths:
   return {
     find(method, pattern) {
       const known = table.get(`${method} ${pattern}`)
-      return known ?? { open: publicPaths.includes(pattern), role: 'admin', workspace: false, body: 'raw' }
+      return (
+        known ?? { open: publicPaths.includes(pattern), role: 'admin', workspace: false, agents: false, body: 'raw' }
+      )
     },
   }
 }

@@ -33,13 +33,17 @@ describe('the routes of the identity room', () => {
     ['GET', '/me', undefined, { reader: '200 ok', writer: '200 ok', admin: '200 ok' }],
     ['GET', '/workspaces', undefined, { reader: '200 ok', writer: '200 ok', admin: '200 ok' }],
     ['POST', '/workspaces', { slug: 'made', name: 'Made' }, { reader: 'no', writer: 'no', admin: '201 ok' }],
-    ['GET', '/keys', undefined, { reader: 'no', writer: 'no', admin: '200 ok' }],
+    ['GET', '/keys', undefined, { reader: '200 ok', writer: '200 ok', admin: '200 ok' }],
     ['POST', '/keys', { name: 'k', role: 'reader' }, { reader: 'no', writer: 'no', admin: '201 ok' }],
     [
       'DELETE',
       '/keys/key_0197f3b2c4d57a8e9b0c1d2e3f405164',
       undefined,
-      { reader: 'no', writer: 'no', admin: '404 identity.key.not_found' },
+      {
+        reader: '404 identity.key.not_found',
+        writer: '404 identity.key.not_found',
+        admin: '404 identity.key.not_found',
+      },
     ],
     [
       'GET',

@@ -1,11 +1,12 @@
 /** Identity: the caller, workspaces, API keys, people, org roles, invitations, members, and the audit of the organisation. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView, parsedField, parseSlug } from '#contract'
-import { countArchiveFiles, listAudit, toEventView } from '#domains/commands'
+import { countArchiveFiles, findTools, listAudit, toEventView } from '#domains/commands'
 import {
   addMember,
   addMemberBody,
   apiKeyView,
+  authorize,
   changedView,
   createApiKey,
   createApiKeyBody,
@@ -46,15 +47,15 @@ import {
   toWorkspaceView,
   workspaceView,
 } from '#domains/identity'
-import { byPerson } from '#kernel/actor'
-import { accept } from '#kernel/refusal'
+import { type Agent, byPerson } from '#kernel/actor'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
 import { auditPageOf, auditPosition, beforePosition } from './audit-routes.ts'
 import type { BadBearers } from './caller.ts'
 import { bodyProblems } from './problem.ts'
 import { cutPage, resource, routes, shown } from './resource.ts'
 
-type Api = Pick<ApiDeps, 'db' | 'now' | 'newId' | 'randomBytes'> & { readonly badBearers: BadBearers }
+type Api = Pick<ApiDeps, 'db' | 'now' | 'newId' | 'randomBytes' | 'work'> & { readonly badBearers: BadBearers }
 
 const { list, get, post, delete: remove } = resource<Api>('identity', 'org')
 
@@ -72,10 +73,25 @@ const showCreated = ({
   key,
 })
 
+/** An API without commands has no tools. */
+const NO_TASKS = { tasks: new Map() }
+
+/** The tools are stored by the names of their tasks, so that a key keeps its meaning when another task gets the same slug. */
+function agentOf({ work }: Api, { agent, tools }: z.output<typeof createApiKeyBody>): Decision<Agent | undefined> {
+  if (agent === undefined && tools === undefined) return accept(undefined)
+  if (agent === undefined || tools === undefined) {
+    const path = agent === undefined ? 'agent' : 'tools'
+    return refuse('api.field.missing', 'The key of an agent needs the name of the agent and its tools.', { path })
+  }
+  const named = findTools(work?.commands.catalog ?? NO_TASKS, tools)
+  return named.ok ? accept({ name: agent, tools: named.value }) : named
+}
+
 export const identityRoutes = routes({
   describeMe: get('/me', {
     summary: 'Get the caller and its rights',
     role: 'reader',
+    agents: true,
     answers: { 200: ['The caller.', meView] },
     handle: ({ principal }) => accept(toMeView(principal)),
   }),
@@ -102,10 +118,14 @@ export const identityRoutes = routes({
     },
   }),
   listApiKeys: list('/keys', {
-    summary: 'List the API keys of your organisation, newest first, without their secrets',
-    role: 'admin',
+    summary: 'List your API keys, newest first, without their secrets; administrators see those of the organisation',
+    role: 'reader',
     page: [pageView(apiKeyView, 'ApiKeyPage'), 'A page of keys.'],
-    scope: ({ principal }) => [principal.orgId, principal.workspaceId],
+    scope: ({ principal }) => [
+      principal.orgId,
+      principal.workspaceId,
+      principal.role === 'admin' ? null : principal.userId,
+    ],
     async read({ deps, principal }, from, limit) {
       const rows = await listApiKeys(deps, principal, { beforeId: from?.[0] ?? null, limit: limit + 1 })
       return accept(cutPage(rows, limit, toApiKeyView, ({ id }) => id))
@@ -113,21 +133,24 @@ export const identityRoutes = routes({
   }),
   createApiKey: post('/keys', {
     summary: 'Create an API key; the answer shows it once',
-    role: 'admin',
+    description: 'Everybody may create keys for their agents; other keys need the role admin.',
+    role: 'writer',
     body: [createApiKeyBody, 'The key'],
     answers: { 201: ['The key with its secret.', createdApiKeyView] },
     problems: [404],
     handle({ deps, principal, traceId, body }) {
       const { name, role, workspace_id: workspaceId, expires_at: expiresAt } = body
-      return shown(
-        createApiKey(deps, byPerson(principal, traceId), { name, role, workspaceId, expiresAt }),
-        showCreated,
-      )
+      const agent = agentOf(deps, body)
+      if (!agent.ok) return agent
+      const allowed = authorize(principal, agent.value ? 'writer' : 'admin')
+      if (!allowed.ok) return allowed
+      const input = { name, role, workspaceId, expiresAt, agent: agent.value }
+      return shown(createApiKey(deps, byPerson(principal, traceId), input), showCreated)
     },
   }),
   revokeApiKey: remove('/keys/{key_id}', {
-    summary: 'Revoke an API key immediately',
-    role: 'admin',
+    summary: 'Revoke an API key immediately: your own, or as an administrator any of the organisation',
+    role: 'reader',
     params: { key_id: idField('api_key') },
     answers: { 200: ['The revoked key.', apiKeyView] },
     problems: [404, ...bodyProblems],

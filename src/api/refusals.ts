@@ -7,6 +7,7 @@ export const apiRefusals = {
   encoding_unsupported: ['unsupported', 'Send the body without Content-Encoding, or with gzip only.'],
   request_timeout: ['timeout', 'Send the request again without pauses.'],
   'api.route.not_found': ['not_found', 'GET /openapi.json lists every route; /reference shows them.'],
+  'api.route.closed_to_agents': ['forbidden', 'Propose the action with POST /agent-actions.'],
   'api.method.not_allowed': ['method', 'Use one of the methods in the header Allow.'],
   'api.request.malformed': ['malformed', 'Send a complete, well-formed request, for example with an HTTP library.'],
   'api.headers.too_large': ['headers_too_large', 'Send fewer or shorter headers: at most 16 KiB in total.'],

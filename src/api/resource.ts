@@ -70,6 +70,8 @@ type Description<Deps, Q extends Shape, P extends Shape> = {
   readonly description?: string
   /** Null opens the route to callers without a credential. */
   readonly role: PlatformRole | null
+  /** Opens the route to agents; closed by default. */
+  readonly agents?: true
   readonly query?: Q
   readonly params?: P
   /** In addition to the problems of every route, and those of a body. */
@@ -188,7 +190,7 @@ function configOf(
   where: 'workspace' | 'org',
   method: RouteConfig['method'],
   path: string,
-  { summary, description, role, query, params, headers, body, answers, content, problems: own = [] }: Described,
+  { summary, description, role, agents, query, params, headers, body, answers, content, problems: own = [] }: Described,
 ): Operation<never>['config'] {
   // An open route without a body has no problems.
   const isPlain = role === null && !body
@@ -198,7 +200,7 @@ function configOf(
     summary,
     ...(description === undefined ? {} : { description }),
     tags: [tag],
-    ...(role === null ? needsNothing() : needs(role, where)),
+    ...(role === null ? needsNothing() : needs(role, where, agents)),
     ...(isPlain
       ? {}
       : {

@@ -35,9 +35,11 @@ describe('data safety', () => {
     assert.deepEqual([lied.decision, await agent.restOf(lied)], ['require_approval', 'waiting_for_approval'])
     assert.deepEqual(lied.reasons, ['An agent would hand data of the class pii to another system.'])
     assert.equal(arrived(), before, 'nothing has left the organisation')
-    const inside = await agent.ask(toolName, { note: 'Hello.', destination: 'internal' })
-    assert.deepEqual([inside.decision, await agent.restOf(inside)], ['allow', 'succeeded'])
-    assert.equal(arrived(), before + 1, 'and the way is open for what may go')
+    for (const destination of ['internal', 'Ada@NOTES.example']) {
+      const inside = await agent.ask(toolName, { note: 'Hello.', destination })
+      assert.deepEqual([inside.decision, await agent.restOf(inside)], ['allow', 'succeeded'])
+    }
+    assert.equal(arrived(), before + 2, 'and the way is open for what may go')
   }
 
   test('[SEC-05] before an external tool call', () => checkWayOut('call_partner', '/tell'))

@@ -52,6 +52,7 @@ import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openS
 import { type MemoryDeps, openMemory } from '#domains/memory'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type CommandScheduleDeps } from '#domains/command-schedules'
 import { encodeId, textId } from '#kernel/ids'
+import { readPlaces } from '#kernel/policy/destination'
 import { accept, type Decision } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
 import { capabilitiesOf, queuesIn, type Runtime, semanticQueues } from '#runtime'
@@ -168,6 +169,8 @@ export async function openWork(
     queues: Object.keys(semanticQueues),
   })
   if (!catalog.ok) return catalog
+  const inside = readPlaces(project.inside ?? [])
+  if (!inside.ok) return inside
   const access = checkConnectorAccess(catalog.value, project.connectorAccess ?? {})
   if (!access.ok) return access
   for (const { message } of catalog.value.warnings) log.warn({}, message)
@@ -179,6 +182,7 @@ export async function openWork(
     catalog: catalog.value,
     approvalTypes: openApprovalTypes(approvalTypesOf(catalog.value, project.approvalTypes)),
     connectorAccess: project.connectorAccess,
+    inside: inside.value,
     artifacts,
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),

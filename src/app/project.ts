@@ -36,6 +36,11 @@ export type Project = {
   readonly connectors?: readonly ConnectorDefinition[]
   /** Connectors with restricted access, by name: to org roles, to workspaces, or both. Their tasks need the policy `connector_scope`. */
   readonly connectorAccess?: ConnectorAccess
+  /**
+   * The places inside the organisation: hosts and mail domains (`example.com`), their sub-domains (`*.example.com`), addresses, names
+   * (`slack:finance`), all names of a scheme (`slack:*`). Every other destination but `internal` is outside.
+   */
+  readonly inside?: readonly string[]
   /** Sources for `vault://` and `keyring://` references. `env://` and `file://` are built in. */
   readonly secrets?: SecretSources
 }

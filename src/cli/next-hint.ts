@@ -96,6 +96,8 @@ const own: Partial<Record<RefusalCode, string>> = {
   'api.field.missing': USAGE,
   'api.field.value': USAGE,
   unknown_field: USAGE,
+  'api.route.closed_to_agents':
+    '`concord propose <tool>` proposes an action; everything else needs the key of a person.',
   'api.route.not_found':
     'Install the command line with the same version as the server; `concord doctor` shows that version.',
   unauthenticated: 'Set CONCORD_KEY to a key of this server.',

@@ -15,6 +15,14 @@ export type Principal = {
   readonly keyId: string | null
   /** A key may be bound to one workspace; it then opens no other. */
   readonly workspaceId: string | null
+  /** Set if the credential is the key of an agent, which acts for the user. */
+  readonly agent?: Agent | undefined
+}
+
+export type Agent = {
+  readonly name: string
+  /** The names of the tasks that it may propose. */
+  readonly tools: readonly string[]
 }
 
 export type Actor<Kind extends string = ConcordActor> = {
@@ -42,6 +50,14 @@ export function bySystem(traceId: string): Actor<'system'> {
 /** The part of an event that says who did it. */
 export function eventBy({ id, kind, traceId }: Actor<string>) {
   return { actor: id, actorKind: kind, traceId }
+}
+
+/** The part of the payload of an event that says with which credential it was done. */
+export function credentialOf(principal: Principal | undefined) {
+  return {
+    ...(principal?.keyId ? { by_key_id: principal.keyId } : {}),
+    ...(principal?.agent ? { by_agent: principal.agent.name } : {}),
+  }
 }
 
 // The kinds of actor that may move a row, one closed list per family; each credential or caller maps to one of them.

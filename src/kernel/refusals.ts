@@ -60,6 +60,7 @@ export const kernelRefusals = {
     'internal',
     'Report this to the operator of the server: a row of this chain is missing.',
   ],
+  'policy.place.invalid': ['configuration', 'Fix the list `inside` of the project and restart.'],
   'policy.rule.unknown': ['invalid', 'Name a declared policy.'],
   'policy.rule.duplicate': ['invalid', 'Give each rule its own name.'],
   'policy.rule.invalid': ['invalid', 'Fix the rule at the named position.'],

@@ -72,6 +72,8 @@ export type Rows = {
     readonly approver_roles: readonly string[]
     readonly approved_by: readonly string[]
     readonly domain_effect_id: string | null
+    readonly vote_key_id: string | null
+    readonly vote_key_is_agent: boolean
   }
   'concord.artifacts': {
     readonly artifact_id: string
@@ -503,6 +505,9 @@ export type Rows = {
     readonly revoked_at: Date | null
     readonly last_used_at: Date | null
     readonly is_invitation: boolean
+    readonly agent: string | null
+    readonly tools: readonly string[] | null
+    readonly is_agent: boolean
   }
   'identity.org_role_memberships': {
     readonly role_id: string

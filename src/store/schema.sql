@@ -22,7 +22,7 @@ create domain concord.cost_limit as numeric constraint cost_limit_ck CHECK (((VA
 create domain concord.cost_units as numeric constraint cost_units_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
 create domain concord.count_from_one as integer constraint count_from_one_ck CHECK ((VALUE >= 1));
 create domain concord.count_from_zero as integer constraint count_from_zero_ck CHECK ((VALUE >= 0));
-create domain concord.decider as text constraint decider_ck CHECK (((VALUE <> ''::text) AND (VALUE !~~ 'agent:%'::text)));
+create domain concord.decider as text constraint decider_ck CHECK ((VALUE ~~ 'user:_%'::text));
 create domain concord.effect_status as text constraint effect_status_ck CHECK ((VALUE = ANY (ARRAY['planned'::text, 'executing'::text, 'succeeded'::text, 'failed'::text])));
 create domain concord.error_class as text constraint error_class_ck CHECK ((VALUE = ANY (ARRAY['transient_connector_error'::text, 'rate_limited'::text, 'timeout'::text, 'temporary_database_error'::text, 'validation_error'::text, 'policy_denied'::text, 'approval_rejected'::text, 'permission_denied'::text, 'malformed_payload'::text, 'internal_error'::text])));
 create domain concord.event_purpose as text constraint event_purpose_ck CHECK ((VALUE = ANY (ARRAY['event'::text, 'audit'::text, 'agent_step'::text])));
@@ -185,18 +185,23 @@ create table concord.approvals (
   approver_roles        text[]                  not null default '{}'::text[],
   approved_by           text[]                  not null default '{}'::text[],
   domain_effect_id      uuid,
+  vote_key_id           uuid,
+  vote_key_is_agent     boolean                 not null default false,
   constraint approvals_pk PRIMARY KEY (approval_id),
   constraint approvals_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint approvals_workspace_uq UNIQUE (workspace_id, approval_id),
   constraint approvals_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint approvals_domain_effect_fk FOREIGN KEY (domain_effect_id, workspace_id) REFERENCES concord.domain_effects(domain_effect_id, workspace_id),
   constraint approvals_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.approvals(workspace_id, approval_id),
+  constraint approvals_vote_key_fk FOREIGN KEY (vote_key_id, vote_key_is_agent) REFERENCES identity.api_keys(id, is_agent),
   constraint approvals_decided_at_ck CHECK (((((status)::text = ANY ('{approved,rejected,changes_requested}'::text[])) = (decided_at IS NOT NULL)) AND ((decided_at IS NULL) = (decided_by IS NULL)))),
   constraint approvals_in_time_ck CHECK (((decided_at)::timestamp with time zone < (expires_at)::timestamp with time zone)),
   constraint approvals_quorum_ck CHECK ((((status)::text <> 'approved'::text) OR ((approvals_required)::integer = 1) OR (cardinality(approved_by) >= (approvals_required)::integer))),
   constraint approvals_reconcile_ck CHECK ((((approval_type)::text <> 'reconcile_effect'::text) OR (domain_effect_id IS NOT NULL))),
   constraint approvals_self_decision_ck CHECK ((self_decision_allowed OR (((decided_by)::text IS DISTINCT FROM (requested_by)::text) AND (NOT ((requested_by)::text = ANY (approved_by)))))),
-  constraint approvals_superseded_by_ck CHECK ((superseded_by <> approval_id))
+  constraint approvals_superseded_by_ck CHECK ((superseded_by <> approval_id)),
+  constraint approvals_vote_key_ck CHECK ((NOT vote_key_is_agent)),
+  constraint approvals_voters_ck CHECK ((array_to_string(approved_by, ','::text) ~ '^(user:[^,]+(,|$))*$'::text))
 ) with (fillfactor=80);
 CREATE INDEX approvals_command_ix ON concord.approvals USING btree (command_id);
 CREATE INDEX approvals_expiry_ix ON concord.approvals USING btree (expires_at) WHERE ((status)::text = 'pending'::text);
@@ -211,6 +216,7 @@ comment on column concord.approvals.payload_hash is 'payload_hash of the command
 comment on column concord.approvals.self_decision_allowed is 'Copied from the approval type when asked.';
 comment on column concord.approvals.approver_roles is 'Org roles whose members may decide beside the approver.';
 comment on column concord.approvals.approved_by is 'Distinct persons who approved so far, where more than one must.';
+comment on column concord.approvals.vote_key_id is 'Key of the last vote; null for a token of the identity provider.';
 
 create table concord.artifacts (
   artifact_id      uuid                        not null,
@@ -854,12 +860,17 @@ create table identity.api_keys (
   revoked_at    timestamp with time zone,
   last_used_at  timestamp with time zone,
   is_invitation boolean                  not null default false,
+  agent         text,
+  tools         text[],
+  is_agent      boolean                  not null generated always as ((agent IS NOT NULL)),
   constraint api_keys_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint api_keys_pk PRIMARY KEY (id),
+  constraint api_keys_agent_uq UNIQUE (id, is_agent),
   constraint api_keys_key_hash_uq UNIQUE (key_hash),
   constraint api_keys_prefix_uq UNIQUE (prefix),
   constraint api_keys_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
   constraint api_keys_workspace_fk FOREIGN KEY (org_id, workspace_id) REFERENCES identity.workspaces(org_id, id),
+  constraint api_keys_agent_ck CHECK (((agent <> ''::text) AND ((agent IS NULL) = (tools IS NULL)) AND ((agent IS NULL) OR ((cardinality(tools) > 0) AND (role <> 'admin'::text) AND (NOT is_invitation))))),
   constraint api_keys_invitation_ck CHECK (((NOT is_invitation) OR ((expires_at IS NOT NULL) AND (workspace_id IS NULL)))),
   constraint api_keys_key_hash_ck CHECK ((octet_length(key_hash) = 32)),
   constraint api_keys_name_ck CHECK (((name <> ''::text) AND (prefix <> ''::text))),
@@ -875,6 +886,8 @@ comment on column identity.api_keys.workspace_id is 'Null: every workspace that 
 comment on column identity.api_keys.key_hash is 'SHA-256 of the key; the key itself is shown once and never stored.';
 comment on column identity.api_keys.role is 'Upper bound; at use time the lower of this and the role of the user counts.';
 comment on column identity.api_keys.is_invitation is 'Opens nothing; exchanged once for a key of the same person.';
+comment on column identity.api_keys.agent is 'Name of the agent that holds the key; null: the person holds it.';
+comment on column identity.api_keys.tools is 'Tasks that the agent may propose.';
 
 create table identity.org_role_memberships (
   role_id    uuid                     not null,

@@ -14,17 +14,20 @@ export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind:
 }
 
 /** The values of a vote, as SQL. */
-type VoteSql = Readonly<Record<'approval' | 'workspace' | 'person' | 'state' | 'reason' | 'hash' | 'at', string>>
+type VoteSql = Readonly<
+  Record<'approval' | 'workspace' | 'person' | 'key' | 'state' | 'reason' | 'hash' | 'at', string>
+>
 
 /**
  * One statement decides one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
  * and each person once. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
  * quorum. Finds the approval by its id alone: `is true` keeps the workspace from any index.
  */
-function voteText({ approval, workspace, person, state, reason, hash, at }: VoteSql, from = ''): string {
+function voteText({ approval, workspace, person, key, state, reason, hash, at }: VoteSql, from = ''): string {
   const isFinal = `(${state} <> 'approved' or cardinality(t.approved_by) + 1 >= t.approvals_required)`
   return `update concord.approvals t set
      approved_by = case when ${state} = 'approved' then t.approved_by || ${person} else t.approved_by end,
+     vote_key_id = ${key},
      status = case when ${isFinal} then ${state} else t.status end,
      decided_at = case when ${isFinal} then ${at} end,
      decided_by = case when ${isFinal} then ${person} end,
@@ -37,13 +40,14 @@ function voteText({ approval, workspace, person, state, reason, hash, at }: Vote
      and (t.self_decision_allowed or t.requested_by <> ${person})`
 }
 
-/** $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about. */
+/** $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about, $7 key. */
 const castVote = statement<StoredApproval>(
   'approvals.cast_vote',
   `${voteText({
     approval: '$1::uuid',
     workspace: '$2::uuid',
     person: '$3::text',
+    key: '$7::uuid',
     state: '$4::text',
     reason: '$5::text',
     hash: '$6::text',
@@ -57,7 +61,7 @@ const castVote = statement<StoredApproval>(
  * a row if they did. `param` holds the JSON of all their values.
  */
 export const voteExpressions = (param: string, given: string): string => `v as materialized (
-  select * from json_to_record(${param}::json) as v(approval_id uuid, version text, person text, state text, reason text, hash text,
+  select * from json_to_record(${param}::json) as v(approval_id uuid, version text, person text, key_id uuid, state text, reason text, hash text,
     entry_id uuid, workspace_id uuid, command_id uuid, trace_id text, created_at timestamptz, events json)
 ), voted as (
   ${voteText(
@@ -65,6 +69,7 @@ export const voteExpressions = (param: string, given: string): string => `v as m
       approval: 'v.approval_id',
       workspace: 'v.workspace_id',
       person: 'v.person',
+      key: 'v.key_id',
       state: 'v.state',
       reason: 'v.reason',
       hash: 'v.hash',
@@ -143,6 +148,7 @@ export async function saveVote(tx: Tx, approval: StoredApproval, vote: Vote): Pr
     stateOfDecision[vote.decision],
     vote.reason,
     payload_hash,
+    vote.keyId,
   ])
   return row
 }

@@ -11,7 +11,7 @@ export type Asked = {
 }
 
 /** The part of a principal that decides which approvals are theirs. */
-export type Person = Pick<Principal, 'userId' | 'externalId' | 'orgRoles'>
+export type Person = Pick<Principal, 'userId' | 'externalId' | 'orgRoles' | 'agent'>
 
 const ROLE = /^[a-z0-9][a-z0-9_-]{0,62}$/
 const USER_PREFIX = 'user:'
@@ -61,8 +61,8 @@ export function isAsked(
   return [...asked, ...approval.approver_roles.map(roleRef)].some((ref) => ref !== undefined && refs.includes(ref))
 }
 
-export function isAgent({ externalId }: Pick<Person, 'externalId'>): boolean {
-  return externalId.startsWith('agent:')
+export function isAgent({ externalId, agent }: Pick<Person, 'externalId' | 'agent'>): boolean {
+  return agent !== undefined || externalId.startsWith('agent:')
 }
 
 /** Returns an actor as the API shows it: the id of a person with its prefix, anything else unchanged. */

@@ -18,7 +18,7 @@ describe('one vote, one statement', () => {
   after(() => room.close())
 
   const cast = (approval: StoredApproval, person: string, decision: DecisionValue) =>
-    room.world.db.transaction((tx) => saveVote(tx, approval, { person, decision, reason: 'why' }))
+    room.world.db.transaction((tx) => saveVote(tx, approval, { person, decision, reason: 'why', keyId: null }))
 
   async function inState(status: ApprovalState): Promise<StoredApproval> {
     const approval = await room.ask()
@@ -117,7 +117,8 @@ describe('one vote, one statement', () => {
           await cast(approval, person, decision)
           const isCounted =
             foreseen.status === 'pending' && !(decision === 'approved' && foreseen.approved_by.includes(person))
-          if (isCounted) foreseen = applyVote(foreseen, { person, decision, reason: 'why' }, approval.created_at)
+          if (isCounted)
+            foreseen = applyVote(foreseen, { person, decision, reason: 'why', keyId: null }, approval.created_at)
         }
         // When it was decided is the database's to say.
         const { decided_at, ...row } = await room.read(approval)

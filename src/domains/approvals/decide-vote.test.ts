@@ -10,7 +10,8 @@ import { type DecisionValue, decisionValues, type StoredApproval } from './store
 
 const at = new Date('2026-05-01T10:00:00Z')
 const uuid = (n: number) => `0197f3b2-c4d5-7a8e-9b0c-${String(n).padStart(12, '0')}`
-const person = (n: number, more: Partial<Person> = {}): Person => ({
+const person = (n: number, more: Partial<Person> = {}) => ({
+  keyId: null,
   userId: uuid(n),
   externalId: `local:${n}`,
   orgRoles: ['finance'],
@@ -48,7 +49,7 @@ function anApproval(more: Partial<StoredApproval> = {}): StoredApproval {
   }
 }
 
-const code = (approval: StoredApproval, decider: Person, decision = 'approved', more = {}) => {
+const code = (approval: StoredApproval, decider: ReturnType<typeof person>, decision = 'approved', more = {}) => {
   const answer = decideVote(approval, decider, { decision, reason: 'r', ...more }, at)
   return answer.ok ? 'ok' : answer.code
 }

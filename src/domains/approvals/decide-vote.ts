@@ -1,4 +1,5 @@
 /** The pure decisions: the effect of one vote, and the next step after all of them. */
+import type { Principal } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { decideMove } from '#kernel/machine'
@@ -29,12 +30,16 @@ export type Vote = {
   readonly person: string
   readonly decision: DecisionValue
   readonly reason: string | null
+  /** The key of the person; null for a token of the identity provider. */
+  readonly keyId: string | null
 }
+
+type Decider = Person & Pick<Principal, 'keyId'>
 
 export const REASON_CHARS_MAX = 2_000
 
 /** `at` is the time of the database. The statement that writes checks all of this again, so a race cannot break it. */
-export function decideVote(approval: StoredApproval, decider: Person, answer: Answer, at: Date): Decision<Vote> {
+export function decideVote(approval: StoredApproval, decider: Decider, answer: Answer, at: Date): Decision<Vote> {
   if (isAgent(decider)) {
     return refuse('agents_cannot_decide', 'Only a person can decide an approval.', {
       hint: 'Ask one of the approvers.',
@@ -74,7 +79,7 @@ export function decideVote(approval: StoredApproval, decider: Person, answer: An
   if (reason.value === null && contract.reason_required.includes(decision)) {
     return refuse('approvals.reason.missing', `The decision ${decision} needs a reason.`, { path: 'reason' })
   }
-  return accept({ person, decision, reason: reason.value })
+  return accept({ person, decision, reason: reason.value, keyId: decider.keyId })
 }
 
 /**

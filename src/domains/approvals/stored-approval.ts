@@ -93,9 +93,9 @@ export type ReviewPacket = {
   readonly hidden_characters: readonly string[]
 }
 
-export type StoredApproval = RowOf<
-  'concord.approvals',
-  { readonly request_payload: RequestPayload; readonly review_packet: ReviewPacket }
+export type StoredApproval = Omit<
+  RowOf<'concord.approvals', { readonly request_payload: RequestPayload; readonly review_packet: ReviewPacket }>,
+  'vote_key_id' | 'vote_key_is_agent'
 >
 
 /** The content that a person approves. A change of any part needs a new approval. */

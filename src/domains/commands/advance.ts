@@ -10,7 +10,7 @@ import { isStatusReachable } from '#kernel/machine-graph'
 import { commandMachine } from '#kernel/machines/command'
 import { attemptsAllowed } from '#kernel/retry'
 import { compensationPolicy } from '#kernel/retry-policy'
-import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
+import type { UndoStep } from '#kernel/saga/compensation'
 import { sayState } from '#kernel/say-state'
 import {
   aboutEffect,
@@ -40,6 +40,7 @@ import { planApproved, decide, validate } from './intake.ts'
 import { judgeOpen, nextEffect, replanCommand } from './plan.ts'
 import { beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
 import { findHandler, readBackOf, retryOf, taskOf } from './tasks.ts'
+import { planUndo } from './undo-plan.ts'
 
 /** The end of another command wakes its dependents. This poll covers a wake that was lost with its process. */
 const LOOK_AGAIN_MS = 60_000
@@ -312,7 +313,7 @@ function settleOpen(found: CommandWithEffects, seen: Seen, effect: StoredEffect,
 /** Undoes the effects, last first. */
 function compensate(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
   const { command, effects } = found
-  const { steps, unsettled } = planCompensation(effects)
+  const { steps, unsettled } = planUndo(effects, seen.catalog, at)
   const doubtful = effects.find(({ domain_effect_id }) => domain_effect_id === unsettled[0])
   if (doubtful) return settleOpen(found, seen, doubtful, at)
   const [step] = steps

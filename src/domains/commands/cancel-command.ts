@@ -12,14 +12,13 @@ import {
   lockCommand,
   processOf,
   refuseMissing,
-  REQUEST_APPROVAL,
-  REQUEST_INPUT,
   type StoredCommand,
 } from './command-table.ts'
 import { type CommandDeps, isAllowed } from './deps.ts'
 import { wakeDependents } from './write-command.ts'
 import { decideCancellationMode } from './submit.ts'
 import { wakeOptionsOf, taskOf } from './tasks.ts'
+import { planUndo, type UndoPlan } from './undo-plan.ts'
 
 type CancelCommand = {
   readonly workspaceId: string
@@ -47,16 +46,13 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
       return refuse('commands.action.not_allowed', 'The contract of this command does not let you cancel it.', {
         facts: { allowed },
       })
-    const decided = input.force ? decideForce(found, by) : accept(decideCancel(found))
-    if (!decided.ok) return decided
-    const { value: way } = decided
-    const terms = {
-      cancellation_mode: mode.value ?? command.cancellation_mode,
-      cancel_reason: reasonOf(input.reason),
-      cancelled_by: by.id,
-    }
     const at = deps.now()
-    const changes = cancelChanges(command, way, by, terms, input.force ?? false, at)
+    const cancellation_mode = mode.value ?? command.cancellation_mode
+    const way = decideCancel({ ...command, cancellation_mode }, planUndo(found.effects, deps.catalog, at))
+    const decided = input.force ? decideForce(found, by, way) : accept(way)
+    if (!decided.ok) return decided
+    const terms = { cancellation_mode, cancel_reason: reasonOf(input.reason), cancelled_by: by.id }
+    const changes = cancelChanges(command, decided.value, by, terms, input.force ?? false, at)
     const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
     if (!written.ok) return written
     if (command.status === 'waiting_for_approval') {
@@ -64,11 +60,11 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
       const actorKind = by.kind === 'user' || by.kind === 'operator' ? by.kind : 'system'
       await cancelApprovals(tx, deps.newId, by, { workspaceId, commandId, why: 'command_cancelled', actorKind })
     }
-    if (way.t !== 'nothing')
-      await deps.wake(processOf(command.command_id), { tx, ...wakeOptionsOf(deps.catalog, command) })
+    const changed = decided.value.t !== 'nothing'
+    if (changed) await deps.wake(processOf(command.command_id), { tx, ...wakeOptionsOf(deps.catalog, command) })
     await failpoint('commands.cancel_written')
     const awaited = awaitedOf(found.effects)?.commandId
-    return accept({ written: written.value, changed: way.t !== 'nothing', awaited })
+    return accept({ written: written.value, changed, awaited })
   })
   await failpoint('commands.cancel_committed')
   if (!outcome.ok) return outcome
@@ -93,11 +89,12 @@ function cancelChanges(
   if (way.t === 'nothing') return [emitEvent('cancellation_ignored', by, { ...terms, status })]
   const isEnd = way.t === 'move' && way.to === 'cancelled'
   const { cancellation_mode } = terms
+  const isRecordedByMove = way.t === 'move' && way.to !== 'compensating'
+  const to = way.t === 'move' ? way.to : status
   return [
     set({ cancellation_requested: true, cancellation_mode, run_after: isEnd ? null : at }),
-    way.t === 'move'
-      ? move(way.to, by, { ...terms, forced })
-      : emitEvent('cancellation_requested', by, { ...terms, from: status, to: status }),
+    ...(isRecordedByMove ? [] : [emitEvent('cancellation_requested', by, { ...terms, from: status, to })]),
+    ...(way.t === 'move' ? [move(way.to, by, { ...terms, forced })] : []),
   ]
 }
 
@@ -107,22 +104,28 @@ export function reasonOf(reason: string | undefined): string | null {
 }
 
 type CancelWay =
-  | { readonly t: 'move'; readonly to: Extract<CommandState, 'cancelled' | 'cancelling'> }
+  | { readonly t: 'move'; readonly to: Extract<CommandState, 'cancelled' | 'cancelling' | 'compensating'> }
   /** Queued again after effects had succeeded: it passes through `running`, which undoes them if the mode requires it. */
   | { readonly t: 'flag' }
   | { readonly t: 'nothing' }
 
-export function decideCancel({ command, effects }: CommandWithEffects): CancelWay {
-  const own = effects.filter(({ effect_type }) => effect_type !== REQUEST_APPROVAL && effect_type !== REQUEST_INPUT)
-  const hasDone = own.some(({ status }) => status === 'succeeded' || status === 'executing')
+type CancelledRow = Pick<StoredCommand, 'status' | 'cancellation_mode' | 'cancellation_requested'>
+
+/** `cancellation_mode` is the mode of this request, which may differ from that of the row. */
+export function decideCancel(command: CancelledRow, { steps, kept, unsettled }: UndoPlan): CancelWay {
+  const isUndoable = steps.length + unsettled.length > 0
+  const hasDone = isUndoable || kept.length > 0
   switch (command.status) {
     case 'created':
     case 'validated':
     case 'waiting_for_input':
     case 'waiting_for_approval':
     case 'approved':
-    case 'failed':
       return { t: 'move', to: 'cancelled' }
+    case 'failed': {
+      const undoes = isUndoable && command.cancellation_mode === 'compensate_then_stop'
+      return { t: 'move', to: undoes ? 'compensating' : 'cancelled' }
+    }
     case 'queued':
       if (!hasDone) return { t: 'move', to: 'cancelled' }
       return command.cancellation_requested ? { t: 'nothing' } : { t: 'flag' }
@@ -141,10 +144,14 @@ export function decideCancel({ command, effects }: CommandWithEffects): CancelWa
 }
 
 /** Only for operators, and only while no effect is executing: its outcome could not be recorded on an ended command. */
-function decideForce({ command, effects }: CommandWithEffects, by: Pick<Actor, 'kind'>): Decision<CancelWay> {
+function decideForce(
+  { command, effects }: CommandWithEffects,
+  by: Pick<Actor, 'kind'>,
+  way: CancelWay,
+): Decision<CancelWay> {
   if (by.kind !== 'operator')
     return refuse('commands.action.not_allowed', 'Only an operator may end a command by force.')
-  if (command.status !== 'running') return accept(decideCancel({ command, effects }))
+  if (command.status !== 'running') return accept(way)
   if (effects.some(({ status }) => status === 'executing')) {
     return refuse('commands.command.moved', 'An effect is executing; its outcome must be known first.')
   }

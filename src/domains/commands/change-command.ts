@@ -91,7 +91,7 @@ function hintOf(found: CommandWithEffects): { readonly hint?: string } {
 
 /** `max_attempts` of the task limits the runs of a command, including the first. */
 export function decideRetryRun(found: CommandWithEffects, maxAttempts: number): Decision<number> {
-  const { command } = found
+  const { command, effects } = found
   if (command.status !== 'failed') {
     return refuseNotFailed('Only a failed command can be retried', command)
   }
@@ -101,6 +101,12 @@ export function decideRetryRun(found: CommandWithEffects, maxAttempts: number): 
       facts: { error_class: command.error_class },
     })
   }
+  // Another run keeps the effects that succeeded. An effect that was undone would count as done.
+  if (
+    command.cancellation_requested ||
+    effects.some(({ compensates_effect_id: of, status }) => of && status !== 'failed')
+  )
+    return refuse('commands.retry.undone', 'Its effects are being undone, so it cannot be run again.')
   if (command.attempt >= maxAttempts) {
     return refuse('commands.retry.exhausted', `It has run ${command.attempt} times, which is the maximum.`, {
       ...hintOf(found),

@@ -19,6 +19,8 @@ export type CommandContext = {
   readonly trace_id: string
   readonly request_id: string
   readonly metadata: JsonObject
+  /** The agent that proposed it, if it has a key of its own. */
+  readonly agent?: string
   /** Woken by the write that ends the command or makes it wait for people. */
   readonly follower?: Process
 }

@@ -173,6 +173,7 @@ export type StoredEvent = HistoryEvent & {
 export function toCommandView(
   catalog: Catalog,
   found: CommandWithEffects,
+  at: Date,
   names: Names = new Map(),
 ): z.infer<typeof commandView> {
   const { command } = found
@@ -198,7 +199,7 @@ export function toCommandView(
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),
     completed_at: orNull(command.completed_at, formatInstant),
-    next: nextMoves(found, task?.type, task?.spec.max_attempts ?? 1),
+    next: nextMoves(found, catalog, at),
   }
 }
 

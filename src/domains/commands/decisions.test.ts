@@ -14,15 +14,18 @@ import { evaluatePolicy } from '#kernel/policy/evaluate'
 import { compileRules, type PolicyInput } from '#kernel/policy/policy'
 import { defineCommandType } from './catalog/definitions.ts'
 import { effectClasses } from './catalog/effect-definition.ts'
+import type { Catalog } from './catalog/open-catalog.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
 import { checkSecrets, dataClasses, decideDataSafety, highestClass, redactPayload } from '#kernel/data-class'
 import { decideCancel } from './cancel-command.ts'
 import { decideAfterFailure, decideInDoubt } from './outcome.ts'
 import { judgeDependencies } from './advance.ts'
 import { nextMoves } from './progress.ts'
+import { planUndo } from './undo-plan.ts'
 import { shippedPolicies } from './catalog/shipped-policies.ts'
 import { validatePayload } from './tasks.ts'
 
+const plain = { effect_type: 'x', read_back: null, compensates_effect_id: null, declared_compensation: null }
 // Only the fields that these decisions read.
 const ENDED = ['succeeded', 'failed', 'cancelled', 'expired', 'compensated']
 const aCase = (
@@ -44,14 +47,23 @@ const aCase = (
     completed_at: ENDED.includes(status) ? new Date(0) : null,
     ...more,
   } as StoredCommand,
-  effects: effects.map((effect) => ({ effect_type: 'x', read_back: null, ...effect }) as StoredEffect),
+  effects: effects.map((effect) => ({ ...plain, ...effect }) as StoredEffect),
 })
+
+const noCatalog = {
+  tasks: new Map(),
+  taskOfType: new Map(),
+  effects: new Map(),
+  undos: new Map(),
+} as unknown as Catalog
 
 test('[CAN-07] [CAN-08] where a cancel leads, for every state, with and without effects done', () => {
   const straight = ['created', 'validated', 'waiting_for_input', 'waiting_for_approval', 'approved', 'failed']
   for (const state of statesOf(commandMachine)) {
-    const clean = decideCancel(aCase(state))
-    const done = decideCancel(aCase(state, [{ status: 'succeeded' }]))
+    const wayOf = ({ command, effects }: CommandWithEffects) =>
+      decideCancel(command, planUndo(effects, noCatalog, new Date()))
+    const clean = wayOf(aCase(state))
+    const done = wayOf(aCase(state, [{ status: 'succeeded' }]))
     const show = (course: typeof clean) => (course.t === 'move' ? course.to : course.t)
     if (straight.includes(state)) assert.deepEqual([show(clean), show(done)], ['cancelled', 'cancelled'])
     else if (state === 'queued') assert.deepEqual([show(clean), show(done)], ['cancelled', 'flag'])
@@ -311,7 +323,7 @@ test('[POL-07] [SEC-09] [EXM-08] what the shipped rules say', () => {
 
 test('[M9] every state but success says what can happen next', () => {
   for (const state of statesOf(commandMachine)) {
-    assert.equal(nextMoves(aCase(state), undefined, 3).length > 0, state !== 'succeeded', state)
+    assert.equal(nextMoves(aCase(state), noCatalog, new Date()).length > 0, state !== 'succeeded', state)
   }
 })
 

@@ -31,6 +31,8 @@ export type CommandDeps = {
   readonly facts: FactSources
   /** Grants of restricted connectors. Omitted: no connector is restricted. */
   readonly connectorAccess?: ConnectorAccess | undefined
+  /** The declared places inside the organisation. Omitted: only `internal`. */
+  readonly inside?: readonly string[] | undefined
   /** Omitted: effects of this process cannot write artifacts. */
   readonly artifacts?: ArtifactDeps
   /** Called when a turn cannot continue because the task of its command is not in the catalog. */
@@ -47,6 +49,14 @@ export function actingFor(principal: Principal, traceId: string): Actor & { read
     traceId,
     principal,
   }
+}
+
+/** A person reads every command of the workspace, an agent those that it proposed for the same person. */
+export function mayReadCommand(
+  { userId, agent }: Principal,
+  { requested_by, context }: Pick<StoredCommand, 'requested_by' | 'context'>,
+): boolean {
+  return !agent || (requested_by === `user:${userId}` && context.agent === agent.name)
 }
 
 /** The requester and administrators by default; a contract can name others for cancelling. Concord itself always may. */

@@ -71,7 +71,7 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     'trigger',
     ({ payload }, { command }, who) =>
       command.context.run_as === 'agent'
-        ? `An agent of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
+        ? `${command.context.agent === undefined ? 'An agent' : `The agent ${command.context.agent}`} of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
         : `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${words(payload['ingress'])}.`,
   ],
   policy_evaluated: ['policy', ({ payload }) => sayPolicy(payload)],

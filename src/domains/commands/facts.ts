@@ -1,11 +1,13 @@
 /**
  * The facts that policy rules read in addition to the command itself. They are loaded before the rules run, so evaluation stays pure, and they are
  * recorded with the decision. `connector_scopes` lists the connectors that the project grants to the requester, for the rule
- * `connector_scope`. A connector without a grant is open to everyone who may act; whether it has a credential does not matter.
+ * `connector_scope`. A connector without a grant is open to everyone who may act; whether it has a credential does not matter. `inside`
+ * lists the declared places that cover a destination of the payload.
  */
 import { KernelFault } from '#kernel/errors'
 import { encodeId, firstIdOf } from '#kernel/ids'
 import { didYouMean } from '#kernel/nearest'
+import { findPlaces } from '#kernel/policy/destination'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { statement } from '#store'
 import type { Catalog } from './catalog/open-catalog.ts'
@@ -13,7 +15,7 @@ import type { StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 
 type FactSource = (
-  deps: Pick<CommandDeps, 'db' | 'now' | 'catalog' | 'connectorAccess'>,
+  deps: Pick<CommandDeps, 'db' | 'now' | 'catalog' | 'connectorAccess' | 'inside'>,
   command: StoredCommand,
 ) => Promise<unknown>
 export type FactSources = Readonly<Record<string, FactSource>>
@@ -40,6 +42,7 @@ const builtInFacts: FactSources = {
     return row?.count ?? 0
   },
   connector_scopes: findConnectorScopes,
+  inside: ({ inside = [] }, { payload }) => Promise.resolve(findPlaces(payload, inside)),
   /** Without a store of consents there is no consent. */
   memory_consent: () => Promise.resolve(false),
 }

@@ -43,6 +43,7 @@ export {
   COMMAND_KIND,
   type CommandWithEffects,
   readCommand,
+  refuseMissing,
   type StoredCommand,
 } from './command-table.ts'
 export {
@@ -124,6 +125,7 @@ export {
   listAudit,
   listCommandEvents,
   listCommands,
+  listEffects,
   listParked,
 } from './read-commands.ts'
 export {
@@ -134,7 +136,8 @@ export {
 } from './receive-webhook.ts'
 export { compensateCommand, retryCommand, supplyInput } from './change-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
-export { actingFor, type CommandDeps } from './deps.ts'
+export { actingFor, type CommandDeps, mayReadCommand } from './deps.ts'
+export { decideScope, findTools } from './actions/find-tool.ts'
 export { taskOf, validatePayload } from './tasks.ts'
 export { abortCommand, type Operating, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess } from './facts.ts'

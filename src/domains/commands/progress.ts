@@ -1,11 +1,12 @@
 /** Describes a command for people: the step it is at, what it waits for, what can happen next and who can do it. Pure. */
 import { formatInstant } from '#kernel/instant'
 import { decideCancel } from './cancel-command.ts'
-import type { CommandType } from './catalog/definitions.ts'
+import type { Catalog } from './catalog/open-catalog.ts'
 import { decideRetryRun } from './change-command.ts'
-import { type CommandWithEffects, REQUEST_INPUT, type StoredEffect } from './command-table.ts'
+import { type CommandWithEffects, REQUEST_INPUT, type StoredCommand, type StoredEffect } from './command-table.ts'
 import { sayAgain } from './standing.ts'
-import { readBackOf, sayTaskGone } from './tasks.ts'
+import { readBackOf, sayTaskGone, taskOf } from './tasks.ts'
+import { type KeptWhy, planUndo, type UndoPlan } from './undo-plan.ts'
 
 type Progress = {
   /** The effect that is under way, or the next one. */
@@ -69,8 +70,10 @@ const NEXT_BY_CONCORD: Readonly<Record<string, string>> = {
   compensating: 'Its effects are undone, last first.',
 }
 
-export function nextMoves(found: CommandWithEffects, type: CommandType | undefined, maxAttempts: number): NextMove[] {
+export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date): NextMove[] {
   const { command, effects } = found
+  const { type, spec } = taskOf(catalog, command) ?? {}
+  const plan = planUndo(effects, catalog, at)
   const { status } = command
   const moves: NextMove[] = []
   const add = (action: NextMove['action'], by: NextMove['by'], what: string) => void moves.push({ action, by, what })
@@ -80,20 +83,45 @@ export function nextMoves(found: CommandWithEffects, type: CommandType | undefin
   else if (NEXT_BY_CONCORD[status] !== undefined) add('wait', ['concord'], NEXT_BY_CONCORD[status])
   if (status === 'waiting_for_input') add('supply_input', ['requester', 'admin'], 'Send the missing fields.')
   if (status === 'waiting_for_approval') add('decide_approval', ['approver'], 'Approve, reject, or ask for changes.')
-  const isAsked = effects.some((effect) => effect.status === 'executing' && readBackOf(effect).asked)
-  if (isAsked) add('reconcile_effect', ['operator'], 'Say whether the effect was done.')
-  if (status === 'blocked' && !isAsked) add('wait', ['concord'], 'It waits for the command that it started.')
-  if (decideCancel(found).t !== 'nothing') {
-    const stop = command.completed_at === null ? 'Stop it' : 'Close it permanently'
-    const rest =
-      command.cancellation_mode === 'compensate_then_stop' ? ' and undo its effects.' : '; its effects are kept.'
-    add('cancel', [...(type?.cancellable_by ?? ['requester', 'admin'])], stop + rest)
+  const asked = effects.find((effect) => effect.status === 'executing' && readBackOf(effect).asked)
+  if (asked) add('reconcile_effect', ['operator'], 'Say whether the effect was done.')
+  if (status === 'blocked' && !asked) add('wait', ['concord'], 'It waits for the command that it started.')
+  if (decideCancel(command, plan).t !== 'nothing') {
+    const first = asked ? ` First a person says whether ${asked.effect_type} was done.` : ''
+    add('cancel', [...(type?.cancellable_by ?? ['requester', 'admin'])], sayCancel(command, plan) + first)
   }
-  if (decideRetryRun(found, maxAttempts).ok)
+  if (decideRetryRun(found, spec?.max_attempts ?? 1).ok)
     add('retry', ['requester', 'admin'], 'Run it again; effects that succeeded are kept.')
   const again = sayAgain(found)
   if (again !== undefined) add('submit_again', ['requester'], again)
-  const isUndoable = effects.some((effect) => effect.status === 'succeeded' && effect.declared_compensation !== null)
-  if (status === 'failed' && isUndoable) add('compensate', ['admin'], 'Undo its effects.')
+  // A cancel that was requested before goes on with the rest.
+  if (status === 'failed' && plan.steps.length > 0 && !command.cancellation_requested)
+    add('compensate', ['admin'], `Undo ${sayUndone(plan)}.`)
   return moves
+}
+
+function sayCancel({ status, cancellation_mode, completed_at }: StoredCommand, plan: UndoPlan): string {
+  const stop = completed_at === null ? 'Stop it' : 'Close it permanently'
+  const isUndoable = plan.steps.length + plan.unsettled.length > 0
+  const isClean = !isUndoable && plan.kept.length === 0
+  // A running command may begin its next effect before the cancel arrives.
+  if (isClean && status !== 'running') return `${stop}; it has changed nothing.`
+  if (cancellation_mode === 'graceful') return `${stop}; its effects are kept.`
+  return isUndoable || isClean
+    ? `${stop} and undo ${sayUndone(plan)}.`
+    : `${stop}; its effects cannot be undone and are kept.`
+}
+
+const KEPT: Readonly<Record<KeptWhy, string>> = {
+  no_undo_declared: 'has no undo',
+  already_undone: 'is undone already',
+  in_doubt: 'is in doubt',
+  too_late: 'can no longer be undone',
+}
+
+/** Names the effects that stay. An effect in doubt is settled first, and undone if it was done. */
+function sayUndone({ kept }: UndoPlan): string {
+  const stays = kept.filter(({ why }) => why === 'no_undo_declared' || why === 'too_late')
+  const except = stays.map(({ effect: { effect_type }, why }) => `${effect_type}, which ${KEPT[why]}`)
+  return except.length === 0 ? 'its effects' : `its effects except ${except.join(', and ')}`
 }

@@ -13,7 +13,7 @@ import {
 } from '#domains/artifacts'
 import { decodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
-import { decideExternalSharing, type PolicyAnswer, type PolicyInput } from '#kernel/policy/policy'
+import { isOutside, type PolicyAnswer, type PolicyInput } from '#kernel/policy/policy'
 import { defineCommandType, defineFunction, definePolicy, defineTask, type Definition } from './catalog/definitions.ts'
 import { defineEffect, EffectFailure } from './catalog/effect-definition.ts'
 import type { DataClass } from '#kernel/data-class'
@@ -79,8 +79,7 @@ function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
   if (checksum !== asked['checksum']) return deny('The checksum of the artifact differs from the one in the request.')
   if (!['ready', 'unpublished', 'published'].includes(status))
     return deny(`An artifact that is ${status} cannot be published.`)
-  const isOutside = decideExternalSharing(input).decision !== 'allow'
-  switch (decideSharing({ external_sharing }, data_class, isOutside)) {
+  switch (decideSharing({ external_sharing }, data_class, isOutside(input))) {
     case 'allow':
       return { decision: 'allow' }
     case 'require_approval':
@@ -97,7 +96,7 @@ function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
 export const publishArtifactDefinitions: readonly Definition[] = [
   definePolicy(
     { name: 'artifact_sharing', category: 'external_sharing', actions: '*', decide: decideArtifactSharing },
-    { facts: ['artifact'] },
+    { facts: ['artifact', 'inside'] },
   ),
   defineEffect({
     effect_type: EFFECT,

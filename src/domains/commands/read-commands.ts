@@ -4,7 +4,7 @@ import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
 import { type Db, type FeedPosition, SEQ_STEP, scoped, type Sql, statement } from '#store'
 import { ABORT_TOKEN } from '#turns'
-import { columnsOf, type StoredCommand } from './command-table.ts'
+import { columnsOf, REQUEST_INPUT, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
 
 type CommandFilter = {
@@ -28,6 +28,23 @@ where c.workspace_id = $1 and ($2::uuid is null or c.command_id < $2) and ($3::t
 order by c.command_id desc limit $6`
   const { beforeId, status = null, taskName = null, requestedBy = null, limit } = filter
   return read(db, workspaceId, text, [beforeId, status, taskName, requestedBy, limit])
+}
+
+type ListedEffect = StoredEffect & { readonly command_id: string }
+
+/** The effects of several commands without results and payloads: what `next` and the current step need. Uses idx_domain_effects_command. */
+export async function listEffects(
+  db: Db,
+  workspaceId: string,
+  commandIds: readonly string[],
+): Promise<(commandId: string) => readonly StoredEffect[]> {
+  const text = `select e.command_id, e.domain_effect_id, e.effect_type, e.status, e.compensates_effect_id, e.declared_compensation,
+  e.declaration_order, e.run_after, e.read_back, e.created_at, e.completed_at, null as result,
+  case when e.effect_type = '${REQUEST_INPUT}' then e.effect_payload else '{}' end as effect_payload
+from concord.domain_effects as e where e.workspace_id = $1 and e.command_id = any($2) order by e.declaration_order, e.created_at`
+  const rows = await read<ListedEffect>(db, workspaceId, text, [commandIds])
+  const byCommand = Map.groupBy(rows, ({ command_id }) => command_id)
+  return (commandId) => byCommand.get(commandId) ?? []
 }
 
 const eventColumns = `e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`

@@ -39,6 +39,7 @@ export const commandRefusals = {
   'commands.command.not_failed': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.moved': ['conflict', 'Read the command again: `next` says what can happen now.'],
   'commands.retry.rejected': ['conflict', 'Read the command: `next` says how to ask again.'],
+  'commands.retry.undone': ['conflict', 'Undo or cancel it to undo the rest, then submit a new command.'],
   'commands.retry.exhausted': ['conflict', 'Fix the cause and submit a new command.'],
   'commands.action.not_allowed': ['forbidden', 'Read the command: `next` says who can do what.'],
   'commands.effect.key_taken': ['conflict', 'Give each effect its own idempotency key.'],
@@ -54,6 +55,11 @@ export const commandRefusals = {
     'GET /task-types lists the tasks; agents can use those whose `ingress_types` include agent_action.',
   ],
   'commands.tool.forbidden': ['forbidden', 'Use a task that is open to agents; GET /task-types shows which.'],
+  'commands.tool.outside_scope': [
+    'forbidden',
+    'Propose one of the tools of the key, or ask the person for a key that covers it.',
+  ],
+  'commands.proposal.of_another': ['conflict', 'Propose something else, or ask the person for whom you act.'],
   'commands.tool.ambiguous': ['invalid', 'Use the full name of the task; GET /task-types lists them.'],
 } as const satisfies RefusalTable
 

@@ -1,6 +1,6 @@
 /** Submits a command: one statement writes the command and its audit event, and the answer waits for the commit. */
 import { hash } from 'node:crypto'
-import { type Actor, eventBy } from '#kernel/actor'
+import { type Actor, credentialOf, eventBy } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { canonicalJson } from '#kernel/canonical-json'
 import type { RequestKeys } from '#kernel/idempotency-key'
@@ -173,7 +173,15 @@ function createdEvent(command: StoredCommand, by: Actor): WriteEvent {
   const target = { target_type: 'command', target_id: command_id }
   return {
     event_type: 'command_created',
-    payload: { command_type, task_name, ingress, idempotency_key, contract_key, ...target },
+    payload: {
+      command_type,
+      task_name,
+      ingress,
+      idempotency_key,
+      contract_key,
+      ...target,
+      ...credentialOf(by.principal),
+    },
     actor: by.id,
   }
 }
@@ -283,6 +291,7 @@ function contextOf(by: Actor, input: SubmitCommand): CommandContext {
       role: principal?.role ?? (input.runAs === 'agent' ? 'none' : 'system'),
       org_roles: principal?.orgRoles ?? [],
     },
+    ...(principal?.agent ? { agent: principal.agent.name } : {}),
     ...(input.follower ? { follower: input.follower } : {}),
   }
 }
@@ -312,6 +321,7 @@ export async function rejectRequest(
     reason: redactText(refusal.reason),
     target_type: 'request',
     target_id: null,
+    ...credentialOf(by.principal),
   }
   const event = {
     eventId: deps.newId(),

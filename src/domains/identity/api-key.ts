@@ -1,5 +1,5 @@
 /** The form of an API key, `ck_<prefix>_<secret>`: 256 random bits that are shown once and kept only as a SHA-256 hash. */
-import type { PersonActor, Principal } from '#kernel/actor'
+import type { Agent, PersonActor, Principal } from '#kernel/actor'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { parseName } from '#contract'
 import { KernelFault } from '#kernel/errors'
@@ -46,13 +46,13 @@ export function isSameHash(key: string, stored: Uint8Array | undefined): boolean
 }
 
 /** Without the hash: a column that is never read is never shown. */
-export type StoredApiKey = Omit<Rows['identity.api_keys'], 'key_hash'>
+export type StoredApiKey = Omit<Rows['identity.api_keys'], 'key_hash' | 'is_agent'>
 
 const KEY =
-  'id, org_id, user_id, workspace_id, name, prefix, role, created_at, expires_at, revoked_at, last_used_at, is_invitation'
+  'id, org_id, user_id, workspace_id, name, prefix, role, created_at, expires_at, revoked_at, last_used_at, is_invitation, agent, tools'
 
 type NewApiKey = Pick<StoredApiKey, 'org_id' | 'user_id' | 'name' | 'role' | 'created_at'> &
-  Partial<Pick<StoredApiKey, 'workspace_id' | 'expires_at' | 'is_invitation'>>
+  Partial<Pick<StoredApiKey, 'workspace_id' | 'expires_at' | 'is_invitation' | 'agent' | 'tools'>>
 
 export type CreatedApiKey = { readonly stored: StoredApiKey; readonly key: string }
 
@@ -67,6 +67,8 @@ export async function issueKey(tx: Tx, deps: IdentityDeps, key: NewApiKey): Prom
       workspace_id: null,
       expires_at: null,
       is_invitation: false,
+      agent: null,
+      tools: null,
       ...key,
       prefix: minted.prefix,
       key_hash: minted.hash,
@@ -76,23 +78,28 @@ export async function issueKey(tx: Tx, deps: IdentityDeps, key: NewApiKey): Prom
   return { stored, key: minted.key }
 }
 
-/** The keys that a caller administers: those of the org, or only those of the workspace that the caller's own key is bound to. */
-type KeyScope = { readonly orgId: string; readonly workspaceId: string | null }
+/**
+ * The keys that a caller manages: an administrator those of the org, everybody else their own; and only those of the workspace that
+ * the caller's own key is bound to.  $1 org, $2 workspace, $3 user.
+ */
+const IN_SCOPE = 'org_id = $1 and ($2::uuid is null or workspace_id = $2) and ($3::uuid is null or user_id = $3)'
+const scopeOf = ({ orgId, workspaceId, role, userId }: Principal) =>
+  [orgId, workspaceId, role === 'admin' ? null : userId] as const
 
-async function findKey(sql: Sql, scope: KeyScope, keyId: string): Promise<StoredApiKey | undefined> {
-  const [row] = await sql.query<StoredApiKey>(
-    `select ${KEY} from identity.api_keys where org_id = $1 and ($2::uuid is null or workspace_id = $2) and id = $3`,
-    [scope.orgId, scope.workspaceId, keyId],
-  )
+async function findKey(sql: Sql, by: Principal, keyId: string): Promise<StoredApiKey | undefined> {
+  const [row] = await sql.query<StoredApiKey>(`select ${KEY} from identity.api_keys where ${IN_SCOPE} and id = $4`, [
+    ...scopeOf(by),
+    keyId,
+  ])
   return row
 }
 
 /** Returns undefined when the key is already revoked, and keeps the first time. */
-async function saveKeyRevoked(tx: Tx, scope: KeyScope, keyId: string, at: Date): Promise<StoredApiKey | undefined> {
+async function saveKeyRevoked(tx: Tx, by: Principal, keyId: string, at: Date): Promise<StoredApiKey | undefined> {
   const [row] = await tx.query<StoredApiKey>(
-    `update identity.api_keys set revoked_at = $4
-      where org_id = $1 and ($2::uuid is null or workspace_id = $2) and id = $3 and revoked_at is null returning ${KEY}`,
-    [scope.orgId, scope.workspaceId, keyId, at],
+    `update identity.api_keys set revoked_at = $5
+      where ${IN_SCOPE} and id = $4 and revoked_at is null returning ${KEY}`,
+    [...scopeOf(by), keyId, at],
   )
   return row
 }
@@ -110,17 +117,21 @@ export type CreateApiKey = {
   readonly role: PlatformRole
   readonly workspaceId?: string | undefined
   readonly expiresAt?: Date | undefined
+  /** The agent that gets the key. */
+  readonly agent?: Agent | undefined
 }
 
 const LIFE_MAX_MS = 3_653 * 86_400_000
 
-/** Creates a key of the caller's own (I9). */
+/** Creates a key of the caller's own (I9), for the caller or for one of the caller's agents. */
 export async function createApiKey(
   deps: IdentityDeps,
   actor: PersonActor,
   input: CreateApiKey,
 ): Promise<Decision<CreatedApiKey>> {
   const creator = actor.principal
+  const allowed = decideAgentRole(input)
+  if (!allowed.ok) return allowed
   const name = parseName(input.name)
   if (!name.ok) return { ...name, path: 'name' }
   const now = deps.now()
@@ -154,9 +165,19 @@ export async function createApiKey(
       role: input.role,
       created_at: now,
       expires_at: input.expiresAt ?? null,
+      agent: input.agent?.name ?? null,
+      tools: input.agent?.tools ?? null,
     })
     await appendKeyEvent(tx, deps, actor, 'api_key_created', created.stored)
     return accept(created)
+  })
+}
+
+function decideAgentRole({ role, agent }: CreateApiKey): Decision<unknown> {
+  if (agent === undefined || role !== 'admin') return accept(undefined)
+  return refuse('identity.key.role_too_high', 'The role of an agent cannot be above writer.', {
+    path: 'role',
+    facts: { role, allowed: 'writer' },
   })
 }
 
@@ -181,14 +202,13 @@ export async function revokeApiKey(
   keyId: string,
 ): Promise<Decision<StoredApiKey>> {
   const { principal } = actor
-  const scope = { orgId: principal.orgId, workspaceId: principal.workspaceId }
   return deps.db.transaction(async (tx) => {
-    const revoked = await saveKeyRevoked(tx, scope, keyId, deps.now())
+    const revoked = await saveKeyRevoked(tx, principal, keyId, deps.now())
     if (revoked) {
       await appendKeyEvent(tx, deps, actor, 'api_key_revoked', revoked)
       return accept(revoked)
     }
-    const known = await findKey(tx, scope, keyId)
+    const known = await findKey(tx, principal, keyId)
     return known ? accept(known) : refuse('identity.key.not_found', 'There is no such key.', { path: 'key_id' })
   })
 }
@@ -203,8 +223,8 @@ export function listApiKeys(
 ): Promise<readonly StoredApiKey[]> {
   return deps.db.query<StoredApiKey>(
     `select ${KEY} from identity.api_keys
-      where org_id = $1 and ($2::uuid is null or workspace_id = $2) and ($3::uuid is null or id < $3)
-      order by id desc limit $4`,
-    [principal.orgId, principal.workspaceId, page.beforeId, page.limit],
+      where ${IN_SCOPE} and ($4::uuid is null or id < $4)
+      order by id desc limit $5`,
+    [...scopeOf(principal), page.beforeId, page.limit],
   )
 }

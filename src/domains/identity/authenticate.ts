@@ -29,12 +29,14 @@ type KeyOwnerRow = SubjectRow & {
   readonly key_hash: Buffer
   readonly key_role: PlatformRole
   readonly workspace_id: string | null
+  readonly agent: string | null
+  readonly tools: readonly string[] | null
   /** Not expired by the clock of the database, not revoked, not an invitation, and of a person who has not left. */
   readonly is_live: boolean
   readonly last_used_at: Date | null
 }
 
-const KEY_OWNER = `k.id as key_id, k.key_hash, k.role as key_role, k.workspace_id, k.last_used_at,
+const KEY_OWNER = `k.id as key_id, k.key_hash, k.role as key_role, k.workspace_id, k.agent, k.tools, k.last_used_at,
           k.revoked_at is null and (k.expires_at is null or k.expires_at > statement_timestamp())
             and not k.is_invitation and u.deactivated_at is null as is_live,
           ${SUBJECT}`
@@ -256,6 +258,7 @@ function ownerOf(row: KeyOwnerRow): Principal {
     role: lowerRole(row.user_role, row.key_role),
     keyId: row.key_id,
     workspaceId: row.workspace_id,
+    ...(row.agent === null ? {} : { agent: { name: row.agent, tools: row.tools ?? [] } }),
   }
 }
 

@@ -28,6 +28,8 @@ const platformRole = z.enum(platformRoles).meta({
 
 const name = (example: string) => nameField(example).meta({ description: 'Name for people.' })
 
+const tools = z.array(z.string()).meta({ example: null, description: 'The tasks that the agent may propose.' })
+
 export const meView = z
   .object({
     user_id: idView('user', 'Who the credential belongs to.'),
@@ -40,6 +42,11 @@ export const meView = z
     credential: z.enum(['api_key', 'jwt']),
     key_id: idView('api_key', 'The key in use, if one is.').nullable(),
     workspace_id: idView('workspace', 'The workspace the key is bound to.').nullable(),
+    agent: z
+      .string()
+      .nullable()
+      .meta({ example: null, description: 'The agent that the key belongs to, if it is one.' }),
+    tools: tools.nullable(),
   })
   .meta({ id: 'Me', description: 'Who you are, as the server sees you.' })
 
@@ -73,6 +80,11 @@ export const apiKeyView = z
     name: z.string().meta({ example: 'ci' }),
     prefix: z.string().meta({ example: '9f3b2c4d57a8', description: 'The visible part of the key.' }),
     role: platformRole,
+    kind: z
+      .enum(['person', 'agent'])
+      .meta({ description: 'Who holds it: the person, or an agent that acts for them.' }),
+    agent: z.string().nullable().meta({ example: null, description: 'The name of the agent.' }),
+    tools: tools.nullable(),
     user_id: idView('user', 'Whose key it is.'),
     workspace_id: idView('workspace', 'The only workspace the key opens; null for all of the user.').nullable(),
     created_at: timeView('When it was created.'),
@@ -88,6 +100,15 @@ export const createApiKeyBody = z
     role: platformRole,
     workspace_id: idField('workspace').optional().meta({ description: 'Bind the key to one workspace.' }),
     expires_at: instantField('2027-05-01T10:00:00Z').optional().meta({ description: 'At most ten years ahead.' }),
+    agent: nameField('planner')
+      .optional()
+      .meta({ description: 'The agent that gets the key. It can only propose actions and read its own proposals.' }),
+    tools: z
+      .array(z.string().min(1).max(200))
+      .min(1)
+      .max(100)
+      .optional()
+      .meta({ example: ['Publish Report'], description: 'The tasks that the agent may propose; needed with `agent`.' }),
   })
   .meta({ id: 'CreateApiKey', description: 'A new API key of your own.' })
 
@@ -117,6 +138,8 @@ export function toMeView(principal: Principal): MeView {
     credential: principal.credential,
     key_id: orNull(principal.keyId, (key) => encodeId('api_key', key)),
     workspace_id: orNull(principal.workspaceId, (workspace) => encodeId('workspace', workspace)),
+    agent: principal.agent?.name ?? null,
+    tools: principal.agent ? [...principal.agent.tools] : null,
   }
 }
 
@@ -137,6 +160,9 @@ export function toApiKeyView(key: StoredApiKey): ApiKeyView {
     name: key.name,
     prefix: key.prefix,
     role: key.role,
+    kind: key.agent === null ? 'person' : 'agent',
+    agent: key.agent,
+    tools: key.tools && [...key.tools],
     user_id: encodeId('user', key.user_id),
     workspace_id: orNull(key.workspace_id, (workspace) => encodeId('workspace', workspace)),
     created_at: formatInstant(key.created_at),

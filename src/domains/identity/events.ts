@@ -1,5 +1,5 @@
 /** The audit events of this room, appended in the transaction of the change, never with a secret. */
-import type { Actor } from '#kernel/actor'
+import { type Actor, credentialOf } from '#kernel/actor'
 import { appendEvents, domainEventLog, type Tx } from '#store'
 import type { StoredApiKey } from './api-key.ts'
 import type { IdentityDeps } from './deps.ts'
@@ -45,7 +45,7 @@ async function append(tx: Tx, deps: EventDeps, actor: Actor, chainId: string, { 
   const event = {
     eventId: deps.newId(),
     type,
-    payload: { ...payload, ...targetOf(payload) },
+    payload: { ...payload, ...targetOf(payload), ...credentialOf(actor.principal) },
     actor: actor.id,
     actorKind: 'human',
     traceId: actor.traceId,
@@ -89,6 +89,8 @@ export function appendKeyEvent(
     user_id: key.user_id,
     role: key.role,
     workspace_id: key.workspace_id,
+    agent: key.agent,
+    tools: key.tools,
     expires_at: key.expires_at?.toISOString() ?? null,
   }
   return append(tx, deps, actor, key.workspace_id ?? key.org_id, { type, payload })

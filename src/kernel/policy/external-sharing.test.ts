@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { evaluatePolicy } from './evaluate.ts'
-import { compileRules, decideExternalSharing, externalSharing, higherRisk, riskLevels } from './policy.ts'
+import { compileRules, externalSharing, higherRisk, riskLevels } from './policy.ts'
 
 const asked = {
   decision: 'require_approval',
@@ -10,30 +10,32 @@ const asked = {
   required_approvals: ['data_owner'],
 }
 
-function decide(payload: unknown) {
-  return decideExternalSharing({ command: { payload } })
+function decide(payload: unknown, inside?: readonly string[]) {
+  return externalSharing.decide({ action: 'a', command: { payload }, task: {}, context: { facts: { inside } } })
 }
 
-test('[POL-07] an address or an external destination asks the owner of the data', () => {
-  for (const destination of ['finance@example.com', 'external:x', 'external:', '@', ['team', 'a@b.example']])
+test('[POL-07] a destination that is not declared asks the owner of the data', () => {
+  for (const destination of [
+    'finance@example.com',
+    'external:x',
+    'external:',
+    '@',
+    '',
+    'team',
+    ['internal', 'a@b.example'],
+  ])
     assert.deepEqual(decide({ destination }), asked)
 })
 
-test('[POL-07] an internal destination and none at all are allowed', () => {
-  for (const payload of [
-    { destination: 'internal' },
-    { destination: 'not external:' },
-    { destination: '' },
-    {},
-    undefined,
-  ])
+test('[POL-07] an internal destination, a declared one and none at all are allowed', () => {
+  for (const payload of [{ destination: 'internal' }, { destination: null }, { destination: [] }, {}, undefined])
     assert.deepEqual(decide(payload), { decision: 'allow' })
-  assert.deepEqual(decide({ destination: null }), { decision: 'allow' })
-  assert.deepEqual(decide({ destination: ['team', 'board'] }), { decision: 'allow' })
+  assert.deepEqual(decide({ destination: ['team', 'internal'] }, ['team']), { decision: 'allow' })
+  assert.deepEqual(decide({ destination: ['team', 'board'] }, ['team']), asked)
 })
 
 test('a destination that is not a text is not treated as internal', () => {
-  for (const destination of [{ to: 'x' }, 7, true, [['a@b.example']]]) assert.deepEqual(decide({ destination }), asked)
+  for (const destination of [{ to: 'x' }, 7, true, [['internal']]]) assert.deepEqual(decide({ destination }), asked)
 })
 
 test('[POL-07] the same through the engine', () => {

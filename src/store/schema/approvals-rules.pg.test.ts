@@ -60,7 +60,11 @@ breakEveryRule(
     {
       constraint: 'decider_ck',
       table: 'concord.approvals',
-      by: ['agent:7', empty].map((decided_by) => ({ status: 'approved', decided_at: '2026-05-01Z', decided_by })),
+      by: ['agent:7', 'user:', 'system', empty].map((decided_by) => ({
+        status: 'approved',
+        decided_at: '2026-05-01Z',
+        decided_by,
+      })),
     },
     {
       constraint: 'approvals_self_decision_ck',
@@ -83,6 +87,13 @@ breakEveryRule(
         },
       ],
     },
+    {
+      constraint: 'approvals_voters_ck',
+      table: 'concord.approvals',
+      by: [['agent:7'], ['user:bob', 'agent:7'], ['system']].map((approved_by) => ({ approved_by })),
+    },
+    { constraint: 'approvals_vote_key_ck', table: 'concord.approvals', by: { vote_key_is_agent: true } },
+    { constraint: 'approvals_vote_key_fk', table: 'concord.approvals', by: { vote_key_id: same } },
     { constraint: 'approvals_reconcile_ck', table: 'concord.approvals', by: { approval_type: 'reconcile_effect' } },
     {
       constraint: 'approvals_superseded_by_ck',

@@ -111,6 +111,17 @@ breakEveryRule(
         { is_invitation: true, expires_at: '2027-01-01T00:00:00Z', workspace_id: here.workspace },
       ],
     },
+    {
+      constraint: 'api_keys_agent_ck',
+      table: 'identity.api_keys',
+      by: [
+        { agent: 'a' },
+        { tools: ['Work'] },
+        { agent: empty, tools: ['Work'], role: 'writer' },
+        { agent: 'a', tools: [], role: 'writer' },
+        { agent: 'a', tools: ['Work'], role: 'admin' },
+      ],
+    },
     { constraint: 'api_keys_role_ck', table: 'identity.api_keys', by: { role: 'root' } },
     {
       constraint: 'api_keys_times_ck',

@@ -154,6 +154,7 @@ export function partnerProject(apiUrl: string, mailPort: number): Project {
       defineArtifactType({ name: 'customer_list', description: 'Who buys.', data_class: 'pii' }),
       defineArtifactType({ name: 'price_list', description: 'What it costs.', data_class: 'internal' }),
     ],
+    inside: ['notes.example'],
     secrets: { vault: (place) => Promise.resolve(secrets[place]) },
   }
 }

@@ -34,8 +34,7 @@ export const proposeActionBody = z
       .meta({ example: 'medium', description: "The tool's own level unless given; it can only be raised." }),
     idempotency_key: z.string().optional().meta({
       example: 'run-17:step-3',
-      description:
-        'The same key again, whichever agent of the workspace sends it, is the same proposal. Kept apart from the keys of other requests.',
+      description: 'The same key again is the same proposal. Kept apart from the keys of other requests.',
     }),
   })
   .meta({ id: 'ProposeAction', description: 'What an agent would like to do.' })

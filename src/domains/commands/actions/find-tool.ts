@@ -1,4 +1,5 @@
 /** Finds the task that an agent names as a tool, among the tasks that are open to agents. Pure. */
+import type { Agent } from '#kernel/actor'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Catalog, CompiledTask } from '../catalog/open-catalog.ts'
@@ -17,6 +18,30 @@ function isTool({ spec }: Pick<CompiledTask, 'spec'>): boolean {
 
 function namesOf({ spec, type }: Pick<CompiledTask, 'spec' | 'type'>): readonly string[] {
   return [toolSlug(spec.name), spec.function_name, type.name]
+}
+
+/** The names of the tasks that these tools are, each once. */
+export function findTools(catalog: Pick<Catalog, 'tasks'>, named: readonly string[]): Decision<readonly string[]> {
+  const names = new Set<string>()
+  for (const [index, name] of named.entries()) {
+    const tool = findTool(catalog, name)
+    if (!tool.ok) return { ...tool, path: `tools.${index}` }
+    names.add(tool.value.spec.name)
+  }
+  return accept([...names])
+}
+
+/** The tasks that an agent may propose; people may propose every tool. */
+export function decideScope({ spec }: Pick<CompiledTask, 'spec'>, agent: Agent | undefined): Decision<undefined> {
+  if (!agent || agent.tools.includes(spec.name)) return accept(undefined)
+  return refuse(
+    'commands.tool.outside_scope',
+    `The key of the agent ${quote(agent.name)} does not cover ${quote(spec.name)}.`,
+    {
+      path: 'tool_name',
+      facts: { tools: agent.tools },
+    },
+  )
 }
 
 /** By the name of the task, or by its slug, function or command type if one open task has it. */

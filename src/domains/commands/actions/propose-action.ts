@@ -8,14 +8,14 @@ import type { Principal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { actionKey, parseIdempotencyKey } from '#kernel/idempotency-key'
 import type { RiskLevel } from '#kernel/policy/policy'
-import { accept, type Decision, type Refusal } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { refuseMissing, type StoredCommand } from '../command-table.ts'
 import { reasonOf } from '../cancel-command.ts'
 import { rejectRequest, submitCommand } from '../submit.ts'
-import type { CommandDeps } from '../deps.ts'
+import { type CommandDeps, mayReadCommand } from '../deps.ts'
 import { type ActionView, toActionView } from './action-contract.ts'
 import { type ActionAnswer, awaitDecision, decideAnswer, type Gate } from './action-decision.ts'
-import { findTool } from './find-tool.ts'
+import { decideScope, findTool } from './find-tool.ts'
 
 export type ProposeAction = {
   readonly workspaceId: string
@@ -53,6 +53,9 @@ export async function proposeAction(
   const tool = findTool(deps.catalog, toolName)
   if (!tool.ok) return rejectRequest(deps, agent, { workspaceId, taskName: toolName, ingress: 'agent_action' }, tool)
   const { spec } = tool.value
+  const covered = decideScope(tool.value, by.principal.agent)
+  if (!covered.ok)
+    return rejectRequest(deps, agent, { workspaceId, taskName: spec.name, ingress: 'agent_action' }, covered)
   // Checked without its prefix: with the prefix, an empty key would be valid.
   const key = idempotencyKey === undefined ? accept(undefined) : parseIdempotencyKey(idempotencyKey)
   if (!key.ok) {
@@ -76,6 +79,12 @@ export async function proposeAction(
   })
   if (!submitted.ok) return submitted
   const { command, isNew } = submitted.value
+  // The key of a command that exists does not open it to another agent.
+  if (!mayReadCommand(by.principal, command)) {
+    return refuse('commands.proposal.of_another', 'Somebody else has already asked for this.', {
+      path: 'idempotency_key',
+    })
+  }
   const of = { workspaceId, commandId: command.command_id }
   const signal = input.signal ?? new AbortController().signal
   const record = await awaitDecision(deps, of, input.waitMs ?? WAIT_MS, signal)

@@ -135,6 +135,8 @@ type EffectHandler<Call> = {
 export type UndoDefinition = EffectHandler<UndoCall> & {
   readonly name: string
   readonly counter_effects: boolean
+  /** How long after the effect the provider accepts the undo. Omitted: always. */
+  readonly within_ms?: number
 }
 
 export type EffectDefinition = EffectHandler<EffectCall> & {

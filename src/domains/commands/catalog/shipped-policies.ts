@@ -3,6 +3,7 @@ import { definePolicy, type PolicyDefinition } from './definitions.ts'
 import {
   externalSharing,
   type Facts,
+  isOutside,
   type PolicyAnswer,
   type PolicyInput,
   type PolicyRule,
@@ -52,8 +53,6 @@ const risk = rule('risk', 'risk', ({ task }) => {
   if (task['risk_level'] === 'low' || task['risk_level'] === 'medium') return allow
   return ask('A task of high risk needs an approval.', 'risk_owner')
 })
-
-const isOutside = (input: PolicyInput) => externalSharing.decide(input)?.decision === 'require_approval'
 
 /** An agent chooses the destination of a tool that calls another system or notifies. The contract only says that the tool does so. */
 const isHandedOver = ({ context, task }: PolicyInput) =>
@@ -164,8 +163,8 @@ export const shippedPolicies: readonly PolicyDefinition[] = [
   definePolicy(permission),
   definePolicy(cost),
   definePolicy(risk),
-  definePolicy(dataSafety),
-  definePolicy(externalSharing),
+  definePolicy(dataSafety, { facts: ['inside'] }),
+  definePolicy(externalSharing, { facts: ['inside'] }),
   definePolicy(memoryConsent, { facts: ['memory_consent'] }),
   definePolicy(approvalRequirement),
   definePolicy(rate, { facts: ['commands_last_hour'] }),

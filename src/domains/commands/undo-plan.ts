@@ -1,0 +1,44 @@
+/** Decides for each effect of a command whether it can be undone now, and if not, why. Every undo starts from this plan. Pure. */
+import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
+import type { Catalog } from './catalog/open-catalog.ts'
+import { REQUEST_APPROVAL, REQUEST_INPUT, type StoredEffect } from './command-table.ts'
+
+/** Why an effect stays as it is. `in_doubt`: it, or its undo, has begun and its outcome is not known yet. */
+export type KeptWhy = 'no_undo_declared' | 'already_undone' | 'in_doubt' | 'too_late'
+
+type KeptEffect = { readonly effect: StoredEffect; readonly why: KeptWhy }
+
+export type UndoPlan = {
+  /** Last effect first. */
+  readonly steps: readonly UndoStep[]
+  readonly kept: readonly KeptEffect[]
+  /** Effects with an unknown outcome. Each is settled before anything is undone. */
+  readonly unsettled: readonly string[]
+}
+
+/** Takes all effects of a command, also its compensations. Questions to people and reads change nothing, so they are not in the plan. */
+export function planUndo(
+  effects: readonly StoredEffect[],
+  { effects: known, undos }: Pick<Catalog, 'effects' | 'undos'>,
+  at: Date,
+): UndoPlan {
+  const { steps: all, unsettled } = planCompensation(effects)
+  const steps = all.filter((step) => step.begun_as !== null || !isTooLate(step, effects, undos, at))
+  const kept = effects.flatMap((effect): KeptEffect[] => {
+    const { domain_effect_id: id, effect_type, status, compensates_effect_id } = effect
+    const isAsk = effect_type === REQUEST_APPROVAL || effect_type === REQUEST_INPUT
+    const isRead = known.get(effect_type)?.definition.class === 'read'
+    if (compensates_effect_id !== null || isAsk || isRead) return []
+    if (status === 'executing') return [{ effect, why: 'in_doubt' }]
+    if (status !== 'succeeded' || steps.some(({ effect_id }) => effect_id === id)) return []
+    if (effect.declared_compensation === null) return [{ effect, why: 'no_undo_declared' }]
+    return [{ effect, why: all.some(({ effect_id }) => effect_id === id) ? 'too_late' : 'already_undone' }]
+  })
+  return { steps, kept: kept.toReversed(), unsettled }
+}
+
+function isTooLate(step: UndoStep, effects: readonly StoredEffect[], undos: Catalog['undos'], at: Date): boolean {
+  const within = undos.get(step.compensation)?.undo.within_ms
+  const done = effects.find(({ domain_effect_id }) => domain_effect_id === step.effect_id)?.completed_at
+  return within !== undefined && done instanceof Date && done.getTime() + within < at.getTime()
+}
