@@ -137,7 +137,11 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     'cancellation',
     ({ payload }) => `A cancel request arrived when it was ${words(payload['status'])} and changed nothing.`,
   ],
-  compensation_started: ['compensation', () => 'Compensation began, last effect first.'],
+  compensation_started: [
+    'compensation',
+    ({ payload }) =>
+      `Compensation began, last effect first${because(payload['reason'] === 'on_failure' ? 'its contract says so' : payload['reason'])}.`,
+  ],
   compensation_completed: ['compensation', () => 'Everything that could be undone is undone.'],
   compensation_drift: [
     'compensation',

@@ -22,6 +22,7 @@ import {
   type Definition,
   definitionName,
   executionModes,
+  failureModes,
   ingressTypes,
 } from '../catalog/definitions.ts'
 import { findBrokenStep } from '../catalog/task-questions.ts'
@@ -153,6 +154,7 @@ const commandTypeForm = z
     compensation: z
       .strictObject({ supported: z.boolean(), command_type: name.optional() })
       .default({ supported: false }),
+    on_failure: z.enum(failureModes).default('keep'),
     error_classes: z
       .array(z.enum(errorClasses))
       .min(1)
