@@ -14,13 +14,8 @@ import {
   emitEvent,
   type Who,
 } from './change.ts'
-import {
-  type CommandWithEffects,
-  REQUEST_APPROVAL,
-  REQUEST_INPUT,
-  type StoredCommand,
-  type StoredEffect,
-} from './command-table.ts'
+import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
+import { REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
 
 export type PolicyOutcome =
   | { readonly t: 'deny'; readonly reason: string }

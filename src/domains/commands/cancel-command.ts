@@ -7,13 +7,7 @@ import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import { awaitedOf } from './advance.ts'
 import { type Change, composeWrite, move, set, emitEvent } from './change.ts'
-import {
-  type CommandWithEffects,
-  lockCommand,
-  processOf,
-  refuseMissing,
-  type StoredCommand,
-} from './command-table.ts'
+import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type StoredCommand } from './command-table.ts'
 import { type CommandDeps, isAllowed } from './deps.ts'
 import { wakeDependents } from './write-command.ts'
 import { decideCancellationMode } from './submit.ts'

@@ -54,7 +54,7 @@ export type Repeat = {
   readonly payload: JsonObject
   /** The request sets a cancellation mode or dependencies. */
   readonly hasTerms: boolean
-  /** A person of the workspace may read the first command anyway; an external system is shown nothing of it. */
+  /** A person of the workspace may read the first command anyway; an external system or another agent is shown nothing of it. */
   readonly mayRead: boolean
 }
 
@@ -88,7 +88,7 @@ function refuseReused(first: StoredCommand, mayRead: boolean): Refusal {
   })
 }
 
-export function refuseTaken(first: StoredCommand, { key }: CompiledTask, mayRead: boolean): Refusal {
+function refuseTaken(first: StoredCommand, { key }: CompiledTask, mayRead: boolean): Refusal {
   if (!mayRead) return refuse('commands.contract_key.taken', 'This was already asked for.')
   const id = encodeId('command', first.command_id)
   const made = key.template ? ` Its contract makes one key from ${key.template.text}.` : ''

@@ -151,10 +151,6 @@ export type HeldCommand = CommandWithEffects & {
 
 export const COMMAND_KIND = 'command'
 
-/** Effects that are requests to people. They change nothing outside. */
-export const REQUEST_INPUT = 'user.request_input'
-export const REQUEST_APPROVAL = 'approval.request'
-
 export function processOf(commandId: string): Process {
   return { kind: COMMAND_KIND, id: commandId }
 }

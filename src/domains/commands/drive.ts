@@ -207,10 +207,13 @@ async function commitTurn(
 /** How often the key of an effect can be tried: after this it counts as taken. */
 const TRIES_MAX = 50
 
-/** $1 workspace, $2 keys. */
-const listHolders = statement<{ readonly idempotency_key: string; readonly command_id: string }>(
+type KeyHolder = { readonly idempotency_key: string; readonly command_id: string; readonly is_own: boolean }
+
+/** $1 workspace, $2 keys, $3 command. */
+const listHolders = statement<KeyHolder>(
   'commands_list_key_holders',
-  `select idempotency_key, command_id from concord.domain_effects where workspace_id = $1::uuid and idempotency_key = any($2::text[])`,
+  `select idempotency_key, command_id, command_id = $3::uuid as is_own
+from concord.domain_effects where workspace_id = $1::uuid and idempotency_key = any($2::text[])`,
 )
 
 /** A key can be tried again when every other command that has tried it has ended with nothing done that stands. */
@@ -222,8 +225,8 @@ async function findTries({ db, catalog }: CommandDeps, { command, newEffects }: 
     const base = made.ok ? made.value : undefined
     const keys =
       base === undefined ? [idempotency_key] : Array.from({ length: TRIES_MAX }, (_, n) => keyOfTry(base, n + 1))
-    const holders = await db.run(listHolders, [workspace_id, keys])
-    const others = new Set(holders.map((holder) => holder.command_id).filter((id) => id !== command_id))
+    const holders = await db.run(listHolders, [workspace_id, keys, command_id])
+    const others = new Set(holders.flatMap((holder) => (holder.is_own ? [] : [holder.command_id])))
     const last = Math.max(0, ...holders.map((holder) => keys.indexOf(holder.idempotency_key) + 1))
     // A key that names its command, and one that two effects of the plan share, cannot be tried again.
     let isFree = base !== undefined && last > 0 && last < TRIES_MAX

@@ -3,9 +3,9 @@ import { formatInstant } from '#kernel/instant'
 import { decideCancel } from './cancel-command.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 import { decideRetryRun } from './change-command.ts'
-import { type CommandWithEffects, REQUEST_INPUT, type StoredCommand, type StoredEffect } from './command-table.ts'
+import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
 import { sayAgain } from './standing.ts'
-import { readBackOf, sayTaskGone, taskOf } from './tasks.ts'
+import { readBackOf, sayTaskGone, taskOf, REQUEST_INPUT } from './tasks.ts'
 import { type KeptWhy, planUndo, type UndoPlan } from './undo-plan.ts'
 
 type Progress = {

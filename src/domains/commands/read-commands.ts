@@ -4,8 +4,9 @@ import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
 import { type Db, type FeedPosition, SEQ_STEP, scoped, type Sql, statement } from '#store'
 import { ABORT_TOKEN } from '#turns'
-import { columnsOf, REQUEST_INPUT, type StoredCommand, type StoredEffect } from './command-table.ts'
+import { columnsOf, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
+import { REQUEST_INPUT } from './tasks.ts'
 
 type CommandFilter = {
   readonly status?: string | undefined

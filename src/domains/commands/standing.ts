@@ -1,12 +1,12 @@
 /** Whether anything that a command did stands. If nothing does, its end frees the contract's key, and the thing can be asked for again. Pure. */
-import { type CommandWithEffects, REQUEST_APPROVAL, REQUEST_INPUT, type StoredEffect } from './command-table.ts'
-import { readBackOf } from './tasks.ts'
+import type { CommandWithEffects, StoredEffect } from './command-table.ts'
+import { readBackOf, REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
 
 /**
  * Something that the command did outside stands, or may stand: an effect that succeeded and was not undone, one whose outcome is open, or one that failed
  * with the command that it had started. Effects that only read change nothing.
  */
-export function hasStanding(effects: readonly StoredEffect[]): boolean {
+function hasStanding(effects: readonly StoredEffect[]): boolean {
   const undone = new Set(
     effects.filter(({ status }) => status === 'succeeded').map(({ compensates_effect_id }) => compensates_effect_id),
   )

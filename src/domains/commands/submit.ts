@@ -21,7 +21,7 @@ import { type DependsOn, insertDependency, refuseParent } from './add-dependency
 import { findTask, validatePayload } from './tasks.ts'
 import type { Folded } from './advance.ts'
 import { composeWrite, fail, type WriteEvent } from './change.ts'
-import type { CommandDeps } from './deps.ts'
+import { type CommandDeps, mayReadCommand } from './deps.ts'
 import { passAfter, passBefore } from './drive.ts'
 import { decideNew, insertAsking, runInline } from './inline.ts'
 import { KEY_WAIT, keyedBy, type NewCommand } from './insert-command.ts'
@@ -92,7 +92,8 @@ export async function submitCommand(
   const { inserted, row: stored, decided, isTried = false } = opened.value
   if (!inserted) {
     const hasTerms = input.cancellationMode !== undefined || (input.dependsOn ?? []).length > 0
-    const repeat = { task, payload: input.payload, hasTerms, mayRead: by.principal !== undefined }
+    const mayRead = by.principal !== undefined && mayReadCommand(by.principal, stored)
+    const repeat = { task, payload: input.payload, hasTerms, mayRead }
     const first = decideRepeat(stored, command, repeat)
     return first.ok ? accept({ command: first.value, isNew: false }) : rejectRequest(deps, by, input, first)
   }

@@ -1,6 +1,7 @@
 /** Invoices that must be paid once. The bank has its own book: what was paid and paid back for each invoice, whatever key it came with. */
 import { z } from 'zod'
 import { defineEffect, type Definition, EffectFailure } from '../../../src/index.ts'
+import type { JsonObject } from '../../../src/kernel/json-value.ts'
 import { defineWork } from './define-work.ts'
 
 export type BankAnswer = 'ok' | 'refuse' | 'denied' | 'reset'
@@ -52,7 +53,8 @@ const payload = z.strictObject({
 
 /** `keyTemplate` names the invoice again in the key of the effect, as the operation of a connector can. */
 export function invoiceTasks(bank: Bank, keyTemplate?: string): readonly Definition[] {
-  const plan = ({ invoice }: { invoice?: unknown }) => [{ effect_type: PAY, payload: { invoice: String(invoice) } }]
+  const invoiceOf = (of: JsonObject) => String(of['invoice'] as string)
+  const plan = (of: JsonObject) => [{ effect_type: PAY, payload: { invoice: invoiceOf(of) } }]
   const task = {
     ingress_types: ['user_request', 'webhook', 'scheduled_trigger', 'agent_action'] as const,
     policy_checks: ['permission', 'scripted'],
@@ -64,12 +66,12 @@ export function invoiceTasks(bank: Bank, keyTemplate?: string): readonly Definit
       effect_type: PAY,
       class: 'keyed',
       ...(keyTemplate === undefined ? {} : { key_template: keyTemplate }),
-      do: ({ payload: { invoice }, idempotencyKey }) => bank.pay(String(invoice), idempotencyKey),
+      do: ({ payload: of, idempotencyKey }) => bank.pay(invoiceOf(of), idempotencyKey),
       undo: {
         name: REFUND,
         do: async (call) => {
           call.emit(REFUND)
-          return bank.payBack(String(call.undone.payload['invoice']), call.idempotencyKey)
+          return bank.payBack(invoiceOf(call.undone.payload), call.idempotencyKey)
         },
       },
     }),
