@@ -1,4 +1,4 @@
--- 0022 contract_key: the key of the contract next to the key of the caller.
+-- 0024 contract_key: the key of the contract next to the key of the caller.
 -- Why: one column held either of them, so a caller's own key switched the contract's key off, and one invoice was paid three times. The caller's
 --   key names the request, the contract's key names the thing done. Each is unique in its workspace on its own.
 -- contract_key is null where the contract makes none, and after a command has ended with nothing done that stands: the thing can be asked for again.
