@@ -30,7 +30,7 @@ const idAt = (ms: string, n: string, salt: string) =>
   `overlay(overlay(md5(${salt} || ${n}) placing lpad(to_hex(${ms}), 12, '0') from 1 for 12) placing '7' from 13 for 1)::uuid`
 
 /**
- * `owner` is connected as the owner of the tables and a superuser: keys are not checked, because each copy repeats rows that fulfil them.
+ * `owner` is connected as the owner of the tables.
  * Works on every version of the schema.
  */
 export async function growWorkspace(owner: Db, options: GrowOptions): Promise<void> {
@@ -63,7 +63,6 @@ export async function growWorkspace(owner: Db, options: GrowOptions): Promise<vo
       join ${table} as t on t.command_id = ($2::uuid[])[1 + n * 7919 % cardinality($2::uuid[])] and t.workspace_id = $1 order by ${order}`
     for (let from = 1; from <= copies; from += CHUNK)
       await owner.transaction(async (tx) => {
-        await tx.query('set local session_replication_role = replica')
         await tx.query(`set local statement_timeout = 0`)
         const to = Math.min(from + CHUNK - 1, copies)
         await tx.query(text, [workspaceId, slots, startMs, spanMs / copies, from, to])
