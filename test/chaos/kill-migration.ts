@@ -65,8 +65,8 @@ type Report = {
   readonly megabytesAfter: number
   /** From the kill until the server had rolled back. */
   readonly secondsToRollBack: number
-  /** The columns that differ, by what was done before. */
-  readonly differences: Readonly<Record<string, readonly string[]>>
+  /** The columns that differ, each after what was done. */
+  readonly differences: readonly string[]
 }
 
 export async function killMigration({ events }: { readonly events: number }): Promise<Report> {
@@ -76,10 +76,12 @@ export async function killMigration({ events }: { readonly events: number }): Pr
     await writeHistory(server.open({ poolMax: 6 }), server.url, owner, events)
     const before = await fingerprint(owner)
     const megabytesBefore = await diskOf(owner)
-    const differences: Record<string, readonly string[]> = {}
+    const differences: string[] = []
     const compare = async (what: string) => {
       const now = await fingerprint(owner)
-      differences[what] = Object.keys(before).filter((name) => now[name] !== before[name])
+      differences.push(
+        ...Object.keys(before).flatMap((name) => (now[name] === before[name] ? [] : [`${what}: ${name}`])),
+      )
     }
     const secondsToRollBack = await killDuringCopy(server.url, owner, events / EVENTS_PER_MS)
     await compare('killed')
