@@ -7,9 +7,9 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { openBenchServer } from '../../bench/harness/server.ts'
 import { decideApproval } from '../../src/domains/approvals/index.ts'
 import { byPerson } from '../../src/kernel/actor.ts'
-import { type Db, migrateDown, migrateUp, openDb } from '../../src/store/index.ts'
+import { type Db, migrateDown, migrateUp } from '../../src/store/index.ts'
 import { decider, openRoomOn, pendingOf } from '../support/commands.ts'
-import { growWorkspace } from '../support/large-workspace.ts'
+import { growWorkspace, openPatient } from '../support/large-workspace.ts'
 import { spawnRunner, versionOf } from '../support/migrations.ts'
 import { accepted, aTenant, aWorld, TRACE } from '../support/tenant.ts'
 
@@ -30,18 +30,10 @@ async function fingerprint(db: Db): Promise<Readonly<Record<string, string>>> {
   const sums = COLUMNS.map(
     (name) => `sum(hashtextextended(concat_ws(' ', e.event_id, e.${name}::text), 0)::numeric)::text as ${name}`,
   )
-  const [row] = await untimed<Record<string, string>>(
-    db,
+  const [row] = await db.query<Record<string, string>>(
     `select count(*)::text as events, ${sums.join(', ')} from concord.domain_events as e`,
   )
   return row ?? {}
-}
-
-function untimed<Row extends object>(db: Db, text: string): Promise<Row[]> {
-  return db.transaction(async (tx) => {
-    await tx.query('set local statement_timeout = 0')
-    return tx.query<Row>(text)
-  })
 }
 
 async function diskOf(db: Db): Promise<number> {
@@ -71,7 +63,7 @@ type Report = {
 
 export async function killMigration({ events }: { readonly events: number }): Promise<Report> {
   const server = await openBenchServer()
-  const owner = openDb({ url: server.url, poolMax: 2 })
+  const owner = openPatient(server.url)
   try {
     await writeHistory(server.open({ poolMax: 6 }), server.url, owner, events)
     const before = await fingerprint(owner)
@@ -95,7 +87,7 @@ export async function killMigration({ events }: { readonly events: number }): Pr
         },
       }),
     )
-    await untimed(owner, 'analyze')
+    await owner.query('analyze')
     await compare('up')
     const megabytesAfter = await diskOf(owner)
     const secondsDown = await seconds(async () => accepted(await migrateDown(server.url, { to: OLD })))

@@ -1,5 +1,5 @@
 /** A workspace with as many commands as a test or bench wants: copies of the commands that it has, with their rows in all tables. */
-import type { Db } from '../../src/store/db.ts'
+import { type Db, openDb } from '../../src/store/db.ts'
 
 export type GrowOptions = {
   readonly workspaceId: string
@@ -11,6 +11,12 @@ export type GrowOptions = {
   readonly spanMs: number
   readonly until: Date
 }
+
+const HOUR_MS = 3_600_000
+
+/** The owner's connection for statements over a whole table. */
+export const openPatient = (url: string): Db =>
+  openDb({ url, poolMax: 2, statementTimeoutMs: HOUR_MS, queryTimeoutMs: HOUR_MS })
 
 /** The tables with rows of a command, and the columns that get a new id. */
 const tables = [
@@ -30,7 +36,7 @@ const idAt = (ms: string, n: string, salt: string) =>
   `overlay(overlay(md5(${salt} || ${n}) placing lpad(to_hex(${ms}), 12, '0') from 1 for 12) placing '7' from 13 for 1)::uuid`
 
 /**
- * `owner` is connected as the owner of the tables.
+ * `owner` is opened with `openPatient`.
  * Works on every version of the schema.
  */
 export async function growWorkspace(owner: Db, options: GrowOptions): Promise<void> {
@@ -63,7 +69,6 @@ export async function growWorkspace(owner: Db, options: GrowOptions): Promise<vo
       join ${table} as t on t.command_id = ($2::uuid[])[1 + n * 7919 % cardinality($2::uuid[])] and t.workspace_id = $1 order by ${order}`
     for (let from = 1; from <= copies; from += CHUNK)
       await owner.transaction(async (tx) => {
-        await tx.query(`set local statement_timeout = 0`)
         const to = Math.min(from + CHUNK - 1, copies)
         await tx.query(text, [workspaceId, slots, startMs, spanMs / copies, from, to])
       })
