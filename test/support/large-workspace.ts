@@ -5,6 +5,8 @@ export type GrowOptions = {
   readonly workspaceId: string
   /** How many copies to make in all; the templates are mixed by weight. */
   readonly copies: number
+  /** The number of copies that earlier calls have made. */
+  readonly after?: number
   /** The commands to copy, with the part of each. */
   readonly templates: readonly { readonly commandId: string; readonly weight: number }[]
   /** The copies are spread over this time before `until`. */
@@ -40,10 +42,10 @@ const idAt = (ms: string, n: string, salt: string) =>
  * Works on every version of the schema.
  */
 export async function growWorkspace(owner: Db, options: GrowOptions): Promise<void> {
-  const { workspaceId, copies, templates, spanMs, until } = options
+  const { workspaceId, copies, after = 0, templates, spanMs, until } = options
   const slots = templates.flatMap(({ commandId, weight }) => Array.from({ length: weight }, () => commandId))
   const startMs = until.getTime() - spanMs
-  const ms = `($3::float8 + n * $4::float8)::bigint`
+  const ms = `($3::float8 + (n - ${after}) * $4::float8)::bigint`
   const commandId = idAt(ms, 'n', `'command'`)
   for (const { table, ids } of tables) {
     const columns = await owner.query<{ name: string; type: string }>(
@@ -67,9 +69,9 @@ export async function growWorkspace(owner: Db, options: GrowOptions): Promise<vo
     const text = `insert into ${table} (${columns.map(({ name }) => name).join(', ')})
       select ${columns.map(valueOf).join(', ')} from generate_series($5::bigint, $6::bigint) as n
       join ${table} as t on t.command_id = ($2::uuid[])[1 + n * 7919 % cardinality($2::uuid[])] and t.workspace_id = $1 order by ${order}`
-    for (let from = 1; from <= copies; from += CHUNK)
+    for (let from = after + 1; from <= after + copies; from += CHUNK)
       await owner.transaction(async (tx) => {
-        const to = Math.min(from + CHUNK - 1, copies)
+        const to = Math.min(from + CHUNK - 1, after + copies)
         await tx.query(text, [workspaceId, slots, startMs, spanMs / copies, from, to])
       })
     await owner.query(`vacuum analyze ${table}`)
