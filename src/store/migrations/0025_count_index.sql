@@ -1,4 +1,4 @@
--- 0024 count_index: the counts of a workspace are read from the index of states alone.
+-- 0025 count_index: the counts of a workspace are read from the index of states alone.
 -- Why: GET /stats counted by state and by error class and read every command of 30 days for it (450 ms at 200,000 commands).
 -- The index carries the error class, which only a command that failed has. An update that changes the class changes the state too, or ends the run,
 --   so no further update stops being heap-only.
