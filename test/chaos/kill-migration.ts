@@ -5,13 +5,13 @@
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { openBenchServer } from '../../bench/harness/server.ts'
-import { decideApproval } from '../../src/domains/approvals/index.ts'
-import { byPerson } from '../../src/kernel/actor.ts'
-import { type Db, migrateDown, migrateUp } from '../../src/store/index.ts'
-import { decider, openRoomOn, pendingOf } from '../support/commands.ts'
-import { growWorkspace, openPatient } from '../support/large-workspace.ts'
-import { spawnRunner, versionOf } from '../support/migrations.ts'
-import { accepted, aTenant, aWorld, TRACE } from '../support/tenant.ts'
+import { decideApproval } from '#domains/approvals'
+import { byPerson } from '#kernel/actor'
+import { type Db, migrateDown, migrateUp } from '#store'
+import { decider, openRoomOn, pendingOf } from '#test/commands'
+import { growWorkspace, openPatient } from '#test/large-workspace'
+import { spawnRunner, versionOf } from '#test/migrations'
+import { accepted, aTenant, aWorld, TRACE } from '#test/tenant'
 
 /** The last schema in which an event is a row. */
 const OLD = 17
@@ -154,7 +154,6 @@ async function killDuringCopy(url: string, owner: Db, runsMs: number): Promise<n
   runner.kill('SIGKILL')
   await ended
   const from = performance.now()
-  // The server notices at the end of the copy that nobody waits for it, and rolls back.
   while ((await runners('')).length > 0) await wait(50)
   const version = await versionOf(url)
   if (version >= Number.parseInt(JOURNAL, 10)) throw new Error(`The kill came too late: the schema is ${version}.`)
