@@ -34,6 +34,7 @@ export {
   type UndoCall,
 } from './catalog/effect-definition.ts'
 
+export { hideUndeclared } from './catalog/declared-fields.ts'
 export { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
 export { mapTaskToPrimitives } from './catalog/primitives.ts'
@@ -124,7 +125,6 @@ export {
 } from './publish-artifact.ts'
 export { shippedPolicies } from './catalog/shipped-policies.ts'
 export {
-  countCommands,
   listAudit,
   listCommandEvents,
   includable,
