@@ -1,5 +1,7 @@
 /** Assembles the HTTP API: the guards in order, then the routes. */
 import { OpenAPIHono } from '@hono/zod-openapi'
+import type { MiddlewareHandler } from 'hono'
+import { type FeedHub, openFeedHub } from '#store'
 import { type ApiDeps, type ApiLimits, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { artifactRoutes } from './artifact-routes.ts'
@@ -8,8 +10,8 @@ import { bodyGuard } from './body.ts'
 import { authentication, authorization, type BadBearers, openBadBearers, rateLimit } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
 import { connectorRoutes } from './connector-routes.ts'
-import { eventRoutes } from './event-routes.ts'
-import { openStreamCount } from './event-stream.ts'
+import { eventRoutes, toStreamedEvent } from './event-routes.ts'
+import { openStreams, type StreamedEvent, type Streams } from './event-stream.ts'
 import { judgeFault } from './fault.ts'
 import {
   accessLog,
@@ -56,6 +58,8 @@ const tags = [
 
 /** What `createApi` opens for the groups of routes. */
 type Opened = ApiDeps & {
+  readonly streams: Streams
+  readonly hub: FeedHub<StreamedEvent>
   readonly limits: ApiLimits
   readonly badBearers: BadBearers
   readonly scheduling: SchedulerRouteDeps
@@ -82,10 +86,7 @@ const groups = [
   group(connectorRoutes, ({ work, ...deps }) => work?.connectors && { ...deps, connectors: work.connectors }),
   group(notificationRoutes, ({ work, ...deps }) => (work?.connectors ? deps : undefined)),
   group(memoryRoutes, ({ work }) => work?.memory && { ...work, memory: work.memory }),
-  group(eventRoutes, (opened) => {
-    const { heartbeatMs, streamsPerKeyMax } = opened.limits
-    return { ...opened, heartbeatMs, streams: openStreamCount(streamsPerKeyMax) }
-  }),
+  group(eventRoutes, (opened) => ({ ...opened, heartbeatMs: opened.limits.heartbeatMs })),
   ...[
     schedulerStatusRoutes,
     schedulerLogRoutes,
@@ -104,6 +105,10 @@ export function createApi(deps: ApiDeps): Api {
   const limits = limitsOf(deps.limits)
   const app: Api = new OpenAPIHono<ApiEnv>()
   const badBearers = openBadBearers(limits.badBearersPerMinute, deps.now)
+  const [streams, logStreams] = [openStreams(limits.streamsPerKeyMax), openStreams(limits.streamsPerKeyMax)]
+  const checkStreams = async () => void (await Promise.all([streams.check(), logStreams.check()]))
+  // Another process has changed rights, or the connection of the notices was lost.
+  deps.feed.notices?.listen(ACCESS_CHANNEL, () => void checkStreams())
   let table: AccessTable | undefined
   let document: OpenApiDocument | undefined
   const accessTable = () => {
@@ -122,6 +127,7 @@ export function createApi(deps: ApiDeps): Api {
     authentication(deps, badBearers),
     rateLimit(limits, deps.now),
     authorization(deps),
+    endStreams(checkStreams),
     bodyGuard(limits),
   )
   app.notFound((c) => answerProblem(c, notFound()))
@@ -135,14 +141,26 @@ export function createApi(deps: ApiDeps): Api {
   })
 
   deps.extraRoutes?.(app)
-  const { heartbeatMs, streamsPerKeyMax } = limits
-  const logStreams = openStreamCount(streamsPerKeyMax)
-  const scheduling = { ...deps, heartbeatMs, logStreams, waiters: openWaiters() }
+  const scheduling = { ...deps, heartbeatMs: limits.heartbeatMs, logStreams, waiters: openWaiters() }
+  const hub = openFeedHub(deps.db, deps.feed, toStreamedEvent)
   const reference = openReference(() => (document ??= describeApi(app, deps.version, tags)))
   const cursors = openPageCursors(deps.cursorKey)
-  for (const each of groups) each.mount(app, { ...deps, limits, badBearers, scheduling, reference }, cursors)
+  const opened = { ...deps, limits, badBearers, scheduling, reference, streams, hub }
+  for (const each of groups) each.mount(app, opened, cursors)
   if (deps.work) app.route('/', webhookRoutes(deps.work.commands, deps.work.webhooks))
   return app
+}
+
+/** The channel of `identity.raise_access_version`. */
+const ACCESS_CHANNEL = 'concord_access'
+
+/** Ends the streams that a change of rights has ended, before the change is answered. */
+function endStreams(check: () => Promise<void>): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    await next()
+    const isChange = c.req.method !== 'GET' && c.req.method !== 'HEAD'
+    if (isChange && c.get('access')?.config?.tags?.includes('identity')) await check()
+  }
 }
 
 /** Describes all routes without a server, for `openapi.json`. */

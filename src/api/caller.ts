@@ -18,6 +18,22 @@ export function bearerOf(c: ApiContext): Decision<string> {
   })
 }
 
+/** How long the credential of a request still reaches a workspace, or the organisation; undefined: no longer. */
+export function rightOf(
+  { callers }: Pick<ApiDeps, 'callers'>,
+  c: ApiContext,
+  workspaceId?: string,
+): () => Promise<number | undefined> {
+  const [bearer, role] = [bearerOf(c), c.get('access')?.role ?? 'admin']
+  return async () => {
+    if (!bearer.ok) return undefined
+    const looked = await callers.look({ bearer: bearer.value, role, sources: { idHeader: workspaceId } })
+    if (!looked.ok || !authorize(looked.value.principal, role).ok) return undefined
+    if (workspaceId !== undefined && !looked.value.workspace.ok) return undefined
+    return looked.value.access?.leftMs ?? Number.POSITIVE_INFINITY
+  }
+}
+
 type CallerDeps = Pick<ApiDeps, 'authenticate' | 'callers' | 'db' | 'defaultWorkspace'>
 
 /** The operation that may act for a remembered caller: its statement compares the version of all rights (docs/decisions/0032). */

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
-import { accepted, TRACE } from '#test/tenant'
+import { accepted, aPerson, type TestPerson, TRACE } from '#test/tenant'
+import { until } from '#test/until'
 import { createApiKey, revokeApiKey, type StoredApiKey } from '#domains/identity'
 import type { Tenant } from '#test/tenant'
 import { byPerson } from '#kernel/actor'
+import { encodeId } from '#kernel/ids'
+import { type Notices, openNotices } from '#store'
+import type { Api } from './api.ts'
 
 type Frame = { readonly id: string; readonly event: string; readonly data: Record<string, unknown> }
 
@@ -166,4 +170,103 @@ describe('following the events of a workspace', () => {
     closing.abort()
     await ended
   })
+
+  test('[M6] streams that arrive together are counted: 60 at once get 20 places', async () => {
+    const app = api.with({})
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => call(app, '/events', { key: api.ours.people.reader.key })),
+    )
+    const open = answers.filter(({ status }) => status === 200)
+    assert.deepEqual([open.length, answers.filter(({ status }) => status === 429).length], [20, 40])
+    await Promise.all(open.map(({ body }) => body?.cancel()))
+    const refused = await Promise.all(
+      Array.from({ length: 60 }, () => call(app, '/events?after=9', { key: api.ours.people.reader.key })),
+    )
+    assert.ok(refused.every(({ status }) => status === 400))
+    const again = await call(app, '/events', { key: api.ours.people.reader.key })
+    assert.equal(again.status, 200)
+    await again.body?.cancel()
+  })
+
+  test('[M6] one reader of the feed serves all streams of a workspace, and each stream gets every event once', async () => {
+    let reads = 0
+    const { db } = api.deps
+    const counted = new Proxy(db, {
+      get: (target, name) =>
+        name === 'run'
+          ? (...args: Parameters<typeof db.run>) => {
+              if (args[0].name === 'feed_read_page') reads += 1
+              return db.run(...args)
+            }
+          : (Reflect.get(target, name) as unknown),
+    })
+    const notices = openNotices(db)
+    const app = api.with({ db: counted, feed: { notices, channel: 'concord_events', pollMs: 3_600_000 } })
+    try {
+      const open = () => call(app, '/events?type=api_key_created', { key: api.ours.people.reader.key })
+      const streams = await Promise.all(Array.from({ length: 20 }, open))
+      const first = streams.map((stream) => readFrames(stream, 3))
+      // Every stream has read its past and follows.
+      await until(() => reads >= 41, 'the streams to follow')
+      const before = reads
+      for (let at = 0; at < 3; at++) {
+        await happen(api.ours, `shared ${at}`)
+        notices.announce('concord_events')
+      }
+      const seen = await Promise.all(first)
+      for (const frames of seen) assert.deepEqual(frames, seen[0])
+      assert.equal(new Set(seen[0]?.map(({ id }) => id)).size, 3)
+      assert.ok(reads - before < 20, `${reads - before} reads for 3 events and 20 streams`)
+    } finally {
+      await notices.close()
+    }
+  })
+
+  const quiet = { heartbeatMs: 3_600_000 }
+  const admin = () => ({ key: api.ours.people.admin.key })
+  const ends: Readonly<Record<string, (app: Api, person: TestPerson) => Promise<Response>>> = {
+    'its key is revoked': (app, { principal: { keyId } }) =>
+      call(app, `/keys/${encodeId('api_key', keyId ?? '')}`, { method: 'DELETE', ...admin() }),
+    'its owner is deactivated': (app, { principal: { userId } }) =>
+      call(app, `/people/${encodeId('user', userId)}/deactivate`, { method: 'POST', ...admin(), body: {} }),
+  }
+  for (const [what, end] of Object.entries(ends))
+    test(`[M7] the streams of two servers end when ${what}: here before the answer, there by a notice`, async () => {
+      const [here, there] = [openNotices(api.deps.db), openNotices(api.deps.db)]
+      const feedOf = (notices: Notices) => ({ notices, channel: 'concord_events', pollMs: 3_600_000 })
+      const one = api.with({ limits: quiet, feed: feedOf(here) })
+      const two = api.with({ limits: quiet, feed: feedOf(there) })
+      try {
+        const reader = await aPerson(api.world, api.ours, 'reader', what.replaceAll(' ', '-'))
+        const open = (app: Api) => call(app, '/events', { key: reader.key })
+        const [mine, other] = [await open(one), await open(two)]
+        const watched = readAll(mine)
+        const away = readAll(other)
+        await until(() => watched.chunks > 0 && away.chunks > 0, 'both streams')
+        const answer = await end(one, reader)
+        assert.ok(answer.ok, await answer.text())
+        assert.equal(watched.isDone, true)
+        await away.done
+        await happen(api.ours, 'after the end')
+        assert.deepEqual([watched.events, away.events], [0, 0])
+      } finally {
+        await Promise.all([here.close(), there.close()])
+      }
+    })
 })
+
+/** Reads until the end, and counts. */
+function readAll(response: Response) {
+  const seen = { chunks: 0, events: 0, isDone: false, done: Promise.resolve() }
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+  seen.done = (async () => {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) break
+      seen.chunks += 1
+      if (new TextDecoder().decode(value).includes('\ndata: ')) seen.events += 1
+    }
+    seen.isDone = true
+  })()
+  return seen
+}

@@ -1,14 +1,14 @@
 /** Streams the live events of a workspace. A client can resume a stream after its last event. */
 import { z } from '@hono/zod-openapi'
 import { parsedField } from '#contract'
-import { resolveWorkspace } from '#domains/identity'
 import { encodeId, type IdKind, withShownTarget } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { type DomainFeedRow, feedStart, findFeedEnd, followFeed, parseCursor, readFeed } from '#store'
+import { type FeedEvent, type FeedHub, feedStart, findFeedEnd, followFeed, parseCursor, readFeed } from '#store'
 import type { ApiDeps } from './api-deps.ts'
-import { bearerOf } from './caller.ts'
-import { type StreamCount, type StreamedEvent, streamEvents } from './event-stream.ts'
+import { rightOf } from './caller.ts'
+import { encodeFrame, type StreamedEvent, type StreamPlace, type Streams, streamEvents } from './event-stream.ts'
+import type { ApiContext } from './guards.ts'
 import { resource, routes } from './resource.ts'
 
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
@@ -34,8 +34,9 @@ function parseAfter(text: string | undefined): Decision<string | undefined> {
 
 const idOrNull = (kind: IdKind, id: string | null) => (id === null ? null : encodeId(kind, id))
 
-function toStreamedEvent(row: DomainFeedRow & { readonly cursor: string }): StreamedEvent {
-  return {
+/** Made once for all streams of the workspace. */
+export function toStreamedEvent(row: FeedEvent): StreamedEvent & { readonly bytes: number } {
+  const event = {
     cursor: row.cursor,
     type: row.event_type,
     data: {
@@ -52,11 +53,40 @@ function toStreamedEvent(row: DomainFeedRow & { readonly cursor: string }): Stre
       payload: withShownTarget(row.payload),
     },
   }
+  return Object.assign(event, { bytes: encodeFrame(event).length })
 }
 
-type Api = Pick<ApiDeps, 'authenticate' | 'db' | 'feed' | 'log' | 'closing'> & {
+type Api = Pick<ApiDeps, 'callers' | 'db' | 'feed' | 'log' | 'closing'> & {
   readonly heartbeatMs: number
-  readonly streams: StreamCount
+  readonly streams: Streams
+  readonly hub: FeedHub<StreamedEvent>
+}
+
+type Asked = {
+  readonly workspaceId: string
+  readonly start: string
+  readonly types: readonly string[] | undefined
+  readonly untilNow: boolean
+  readonly skipArchived: boolean
+}
+
+function streamOf(deps: Api, c: ApiContext, place: StreamPlace, asked: Asked): ReadableStream<Uint8Array> {
+  const { start, types, untilNow, ...followed } = asked
+  async function* readAll(signal: AbortSignal) {
+    const events = followFeed(deps.db, { ...deps.feed, ...followed, after: start, untilNow, signal })
+    for await (const event of events) yield toStreamedEvent(event)
+  }
+  async function* follow(ended: AbortSignal) {
+    const signal = AbortSignal.any([ended, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])])
+    const events = untilNow ? readAll(signal) : deps.hub.follow({ ...followed, after: start, signal })
+    for await (const event of events) if (types === undefined || types.includes(event.type)) yield event
+  }
+  return streamEvents(follow, {
+    start,
+    heartbeatMs: deps.heartbeatMs,
+    place,
+    onError: (error) => deps.log.warn({ ...c.get('ids'), err: error }, 'event stream ended early'),
+  })
 }
 
 export const eventRoutes = routes({
@@ -96,46 +126,30 @@ export const eventRoutes = routes({
     content: { 'text/event-stream': { schema: z.string() } },
     problems: [400, 404, 410],
     async handle({ deps, c, principal, workspaceId, query }) {
-      const { after, archived, type: types, until } = query
+      const { after, archived } = query
       const cursor = parseAfter(c.req.header('last-event-id') ?? after)
       if (!cursor.ok) return cursor
       const skipArchived = archived === 'skip'
-      if (cursor.value !== undefined && !skipArchived) {
-        // Refuses when events after the cursor were archived, because the stream would omit them.
-        const checked = await readFeed(deps.db, { workspaceId, after: cursor.value, limit: 1 })
-        if (!checked.ok) return { ...checked, hint: READ_ON }
-      }
-      // A HEAD has no body, so a stream would never be read and closed.
-      if (c.req.method === 'HEAD') return c.body(null, 200, STREAM_HEADERS)
-      const start = cursor.value ?? (await findFeedEnd(deps.db))
-      const opened = deps.streams.open(principal)
+      const opened = deps.streams.open(principal, rightOf(deps, c, workspaceId))
       if (!opened.ok) return opened
-      const bearer = bearerOf(c)
-      async function isStillAllowed(): Promise<boolean> {
-        const again = bearer.ok ? await deps.authenticate(bearer.value) : bearer
-        return again.ok && (await resolveWorkspace(deps, again.value, { idHeader: workspaceId })).ok
-      }
-      async function* follow(signal: AbortSignal) {
-        const rows = followFeed(deps.db, {
-          ...deps.feed,
-          workspaceId,
-          after: start,
-          untilNow: until === 'now',
-          skipArchived,
-          signal: AbortSignal.any([signal, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])]),
-        })
-        for await (const row of rows) {
-          if (types === undefined || types.includes(row.event_type)) yield toStreamedEvent(row)
+      const place = opened.value
+      let isStreaming = false
+      try {
+        if (cursor.value !== undefined && !skipArchived) {
+          // Refuses when events after the cursor were archived, because the stream would omit them.
+          const checked = await readFeed(deps.db, { workspaceId, after: cursor.value, limit: 1 })
+          if (!checked.ok) return { ...checked, hint: READ_ON }
         }
+        // A HEAD has no body, so a stream would never be read and closed.
+        if (c.req.method === 'HEAD') return c.body(null, 200, STREAM_HEADERS)
+        const start = cursor.value ?? (await findFeedEnd(deps.db))
+        await place.check()
+        isStreaming = true
+        const asked = { workspaceId, start, types: query.type, untilNow: query.until === 'now', skipArchived }
+        return c.body(streamOf(deps, c, place, asked), 200, STREAM_HEADERS)
+      } finally {
+        if (!isStreaming) place.close()
       }
-      const body = streamEvents(follow, {
-        start,
-        heartbeatMs: deps.heartbeatMs,
-        isStillAllowed,
-        onError: (error) => deps.log.warn({ ...c.get('ids'), err: error }, 'event stream ended early'),
-        onClose: opened.value,
-      })
-      return c.body(body, 200, STREAM_HEADERS)
     },
   }),
 })

@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { until } from '#test/until'
-import { frameOf, type StreamedEvent, streamEvents } from './event-stream.ts'
+import { accepted } from '#test/tenant'
+import { frameOf, openStreams, type StreamedEvent, streamEvents } from './event-stream.ts'
 
 const anEvent = (number: number): StreamedEvent => ({ cursor: `${number}.1`, type: 'thing_happened', data: { number } })
-const quietOptions = {
-  start: '0.0',
-  heartbeatMs: 60_000,
-  isStillAllowed: () => Promise.resolve(true),
-  onError: () => {},
-  onClose: () => {},
-}
+const KEY = { keyId: 'k', userId: 'u' }
+const always = () => Promise.resolve(Number.POSITIVE_INFINITY)
+const placeOf = (right: () => Promise<number | undefined> = always) => accepted(openStreams(1).open(KEY, right))
+const quietOptions = { start: '0.0', heartbeatMs: 60_000, place: placeOf(), onError: () => {} }
 
 /** A source that counts what was taken from it and waits for the end of the signal when it is empty. */
 function aSource(count: number) {
@@ -51,7 +49,7 @@ test('a frame has its cursor, its type and its data on one line each', () => {
 
 test('events come in order after an opening line', async () => {
   const { follow } = aSource(3)
-  const frames = await readFrames(streamEvents(follow, quietOptions), 4)
+  const frames = await readFrames(streamEvents(follow, { ...quietOptions, place: placeOf() }), 4)
   assert.match(frames[0] ?? '', /^retry: 2000/)
   assert.deepEqual(
     frames.slice(1),
@@ -61,7 +59,7 @@ test('events come in order after an opening line', async () => {
 
 test('a reader that stops reading stops the source: at most one event waits', async () => {
   const { follow, seen } = aSource(1_000)
-  const reader = streamEvents(follow, quietOptions).getReader()
+  const reader = streamEvents(follow, { ...quietOptions, place: placeOf() }).getReader()
   await reader.read()
   await new Promise((resolve) => setTimeout(resolve, 30))
   assert.ok(seen.taken <= 2, `${seen.taken} were taken for a reader that took none`)
@@ -71,22 +69,23 @@ test('a reader that stops reading stops the source: at most one event waits', as
   await reader.cancel()
 })
 
-test('a reader that leaves ends the source, and onClose is called once', async () => {
+test('a reader that leaves ends the source and its place is free', async () => {
   const { follow, seen } = aSource(1)
-  let closed = 0
-  const reader = streamEvents(follow, { ...quietOptions, onClose: () => void (closed += 1) }).getReader()
+  const streams = openStreams(1)
+  const reader = streamEvents(follow, { ...quietOptions, place: accepted(streams.open(KEY, always)) }).getReader()
+  assert.equal(streams.open(KEY, always).ok, false)
   await reader.read()
   await reader.read()
   await reader.cancel()
-  await until(() => seen.ended && closed > 0, 'its end')
-  assert.equal(closed, 1)
+  await until(() => seen.ended, 'its end')
+  assert.equal(streams.open(KEY, always).ok, true)
 })
 
 test('a quiet stream sends heartbeats, and closes when the caller is no longer allowed', async () => {
   const { follow, seen } = aSource(0)
   let asked = 0
-  const isStillAllowed = () => Promise.resolve(++asked < 3)
-  const frames = await readFrames(streamEvents(follow, { ...quietOptions, heartbeatMs: 5, isStillAllowed }), 100)
+  const place = placeOf(() => Promise.resolve(++asked < 3 ? Number.POSITIVE_INFINITY : undefined))
+  const frames = await readFrames(streamEvents(follow, { ...quietOptions, heartbeatMs: 5, place }), 100)
   assert.deepEqual(frames.slice(1), [': beat\n\n', ': beat\n\n'])
   assert.equal(asked, 3)
   assert.equal(seen.ended, true)
@@ -100,7 +99,7 @@ test('a busy stream checks the credential too', async () => {
     }
   }
   const frames = await readFrames(
-    streamEvents(flood, { ...quietOptions, heartbeatMs: 20, isStillAllowed: () => Promise.resolve(false) }),
+    streamEvents(flood, { ...quietOptions, heartbeatMs: 20, place: placeOf(() => Promise.resolve(undefined)) }),
     10_000,
   )
   assert.ok(frames.length < 1_000)
@@ -112,7 +111,23 @@ test('a source that fails closes the stream and is reported', async () => {
     throw new Error('database gone')
   }
   const errors: unknown[] = []
-  const frames = await readFrames(streamEvents(broken, { ...quietOptions, onError: (error) => errors.push(error) }), 10)
+  const frames = await readFrames(
+    streamEvents(broken, { ...quietOptions, place: placeOf(), onError: (error) => errors.push(error) }),
+    10,
+  )
   assert.equal(frames.length, 2)
   assert.equal(String(errors[0]), 'Error: database gone')
+})
+
+test('[M7] a stream ends when its credential expires, without a heartbeat', async () => {
+  const { follow, seen } = aSource(0)
+  const left = [5, undefined]
+  const place = placeOf(() => Promise.resolve(left.shift()))
+  const frames = readFrames(streamEvents(follow, { ...quietOptions, heartbeatMs: 3_600_000, place }), 100)
+  // A timer of its own keeps the process alive for the timer of the place, which does not.
+  const alive = setInterval(() => {}, 1_000)
+  await place.check()
+  assert.equal((await frames).length, 1)
+  clearInterval(alive)
+  assert.deepEqual([left.length, seen.ended], [0, true])
 })

@@ -1,4 +1,4 @@
-/** Streams an async source as server-sent events with heartbeats and backpressure, and limits the open streams of a key. */
+/** Streams an async source as server-sent events with heartbeats and backpressure, limits the open streams of a key, and ends those that lost their right. */
 import type { Principal } from '#domains/identity'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
@@ -13,10 +13,8 @@ type StreamOptions = {
   /** The start cursor; a client that disconnects before its first event resumes here. */
   readonly start: string
   readonly heartbeatMs: number
-  /** Called with every heartbeat: a revoked credential ends the stream. */
-  readonly isStillAllowed: () => Promise<boolean>
+  readonly place: StreamPlace
   readonly onError: (error: unknown) => void
-  readonly onClose: () => void
 }
 
 const text = new TextEncoder()
@@ -32,10 +30,19 @@ export function frameOf({ cursor, type, data }: StreamedEvent): string {
   return `id: ${cursor}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
+const frames = new WeakMap<StreamedEvent, Uint8Array>()
+
+/** One event is the same bytes for every stream. */
+export function encodeFrame(event: StreamedEvent): Uint8Array {
+  const known = frames.get(event) ?? text.encode(frameOf(event))
+  frames.set(event, known)
+  return known
+}
+
 /** Pulls one item at a time, after the reader has taken the previous one, so that a slow reader slows the source down. */
 export function streamEvents(
   follow: (signal: AbortSignal) => AsyncIterable<StreamedEvent>,
-  { start, heartbeatMs, isStillAllowed, onError, onClose }: StreamOptions,
+  { start, heartbeatMs, place, onError }: StreamOptions,
 ): ReadableStream<Uint8Array> {
   const abort = new AbortController()
   const source = follow(abort.signal)[Symbol.asyncIterator]()
@@ -47,27 +54,30 @@ export function streamEvents(
     // The signal ends a source that waits for its next item; it is not awaited.
     next?.catch(() => {})
     void source.return?.()?.then(undefined, () => {})
-    onClose()
+    place.close()
   }
 
   return new ReadableStream<Uint8Array>({
-    start: (controller) => controller.enqueue(openingOf(start)),
+    start(controller) {
+      controller.enqueue(openingOf(start))
+      place.onEnded(() => {
+        if (!abort.signal.aborted) controller.close()
+        finish()
+      })
+    },
     async pull(controller) {
       try {
         next ??= source.next()
         const item = await orQuiet(next, beatAtMs - performance.now())
         if (item === QUIET || performance.now() >= beatAtMs) {
           beatAtMs = performance.now() + heartbeatMs
-          if (!(await isStillAllowed())) {
-            controller.close()
-            return finish()
-          }
+          await place.check()
         }
         // The reader left meanwhile, which is not an error.
         if (abort.signal.aborted) return
         if (item === QUIET) return controller.enqueue(BEAT)
         next = undefined
-        if (!item.done) return controller.enqueue(text.encode(frameOf(item.value)))
+        if (!item.done) return controller.enqueue(encodeFrame(item.value))
         controller.enqueue(END)
         controller.close()
         finish()
@@ -95,27 +105,71 @@ async function orQuiet<T>(work: Promise<T>, waitMs: number): Promise<T | typeof 
   }
 }
 
-export type StreamCount = {
-  /** Returns the function to call once, when the stream has ended. */
-  open(principal: Pick<Principal, 'keyId' | 'userId'>): Decision<() => void>
+/** The place of one stream among those of its key. */
+export type StreamPlace = {
+  /** Asks whether the stream is still allowed, and ends it if not. */
+  check(): Promise<void>
+  /** Called when the stream has lost its right, or at once if it has already. */
+  onEnded(end: () => void): void
+  /** Called once, when the stream has ended. */
+  close(): void
 }
 
-/** Counts the open streams of each key. */
-export function openStreamCount(perKeyMax: number): StreamCount {
-  const counts = new Map<string, number>()
+/** How long a caller still has the right to a stream; undefined: no longer. */
+type StreamRight = () => Promise<number | undefined>
+
+export type Streams = {
+  /** Takes a place. Call it before the first await: streams that arrive together are counted too. */
+  open(principal: Pick<Principal, 'keyId' | 'userId'>, right: StreamRight): Decision<StreamPlace>
+  /** Checks every stream. When it resolves, those without a right have ended. */
+  check(): Promise<void>
+}
+
+/** A timer of Node fires at once when it is set for longer. */
+const TIMER_MAX_MS = 2 ** 31 - 1
+
+export function openStreams(perKeyMax: number): Streams {
+  const places = new Map<string, Set<StreamPlace>>()
   return {
-    open({ keyId, userId }) {
+    open({ keyId, userId }, right) {
       const owner = keyId ?? userId
-      const count = counts.get(owner) ?? 0
-      if (count >= perKeyMax) {
-        return refuse('api.streams.exceeded', `This key has ${count} streams open, which is the limit.`)
-      }
-      counts.set(owner, count + 1)
-      return accept(() => {
-        const left = (counts.get(owner) ?? 1) - 1
-        if (left > 0) counts.set(owner, left)
-        else counts.delete(owner)
+      const own = places.get(owner) ?? new Set()
+      if (own.size >= perKeyMax)
+        return refuse('api.streams.exceeded', `This key has ${own.size} streams open, which is the limit.`)
+      const place = newPlace(right, () => {
+        own.delete(place)
+        if (own.size === 0) places.delete(owner)
       })
+      places.set(owner, own.add(place))
+      return accept(place)
+    },
+    async check() {
+      await Promise.all([...places.values()].flatMap((own) => [...own].map((place) => place.check())))
     },
   }
+}
+
+function newPlace(right: StreamRight, leave: () => void): StreamPlace {
+  const ended = new AbortController()
+  let expiry: NodeJS.Timeout | undefined
+  const place: StreamPlace = {
+    async check() {
+      // Without an answer the stream ends too: its client reconnects with its last cursor.
+      const leftMs = await right().catch(() => undefined)
+      clearTimeout(expiry)
+      if (leftMs === undefined) ended.abort()
+      else if (!ended.signal.aborted && leftMs < TIMER_MAX_MS)
+        expiry = setTimeout(() => void place.check(), Math.ceil(leftMs) + 1).unref()
+    },
+    onEnded(end) {
+      if (ended.signal.aborted) end()
+      else ended.signal.addEventListener('abort', end, { once: true })
+    },
+    close() {
+      clearTimeout(expiry)
+      ended.abort()
+      leave()
+    },
+  }
+  return place
 }

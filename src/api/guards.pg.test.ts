@@ -54,6 +54,11 @@ describe('the guards before every route', () => {
     assert.ok(closed >= 7)
   })
 
+  test('[L3] a query parameter without a name is refused like any unknown one', async () => {
+    for (const query of ['?=1', '?limit=5&=', '?%20=1', '?=1&=2'])
+      assert.equal(await outcomeOf(await call(api.app, `/keys${query}`, { key: admin() })), '422 unknown_field', query)
+  })
+
   test('2,000 bodies with prototype keys are refused on every route with a body', async () => {
     const keys = ['__proto__', 'constructor', 'prototype', '\\u005f_proto__', 'construc\\u0074or']
     const shapes = [

@@ -283,6 +283,9 @@ export function routeGuard(app: Hono<ApiEnv>, table: () => AccessTable): Middlew
     const route = matchedRoutes(c).find(isRoute)
     if (!route) return answerProblem(c, refuseTarget(app, c))
     c.set('access', table().find(route.method, route.path))
+    // The parser of queries drops a parameter without a name, so no description would refuse it.
+    if (new URL(c.req.url).searchParams.has(''))
+      return answerProblem(c, refuse('unknown_field', 'A query parameter has no name.', { path: 'query' }))
     await next()
   }
 }

@@ -74,6 +74,26 @@ test('the committed openapi.json matches the routes', () => {
   assert.equal(checked.status, 0, checked.stderr)
 })
 
+test('[L1] every operation inside a workspace lists the 404 of an unknown workspace', () => {
+  const inside = operations.filter(({ operation }) => (operation as { 'x-workspace'?: boolean })['x-workspace'])
+  assert.ok(inside.length > 40)
+  assert.deepEqual(
+    inside.filter(({ operation }) => !('404' in operation.responses)).map(({ name }) => name),
+    [],
+  )
+})
+
+test('[L2] an id in an address has the pattern of its kind', () => {
+  const ids = operations.flatMap(({ operation }) =>
+    (inlineParts(operation).parameters ?? []).filter(({ name }) =>
+      /^(?:command|approval|artifact|job|key)_id$/.test(name),
+    ),
+  )
+  assert.ok(ids.length > 15)
+  for (const { name, schema } of ids as readonly (Parameter & { readonly schema?: object })[])
+    assert.match(String((schema as { pattern?: string }).pattern), /\[0-9a-f\]\{32\}/, name)
+})
+
 test('every operation has a unique name, a summary and a known tag', () => {
   const names = operations.map(({ operation }) => operation.operationId)
   assert.equal(new Set(names).size, names.length)
@@ -177,7 +197,11 @@ test('resolved references give the original operations', () => {
   assert.deepEqual(find('removeSchedule')?.parameters, [
     ...workspace,
     {
-      schema: { type: 'string', example: 'csched_0197f3b2c4d57a8e9b0c1d2e3f405161' },
+      schema: {
+        type: 'string',
+        pattern: '^(?:csched_[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$',
+        example: 'csched_0197f3b2c4d57a8e9b0c1d2e3f405161',
+      },
       required: true,
       name: 'schedule_id',
       in: 'path',

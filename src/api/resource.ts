@@ -223,7 +223,14 @@ function configOf(
           },
         ]),
       ),
-      ...(isPlain ? {} : problems(...own, ...(body ? bodyProblems : ([422] as const)))),
+      // An unknown workspace is a 404, whatever the route does there.
+      ...(isPlain
+        ? {}
+        : problems(
+            ...own,
+            ...(where === 'workspace' ? ([404] as const) : []),
+            ...(body ? bodyProblems : ([422] as const)),
+          )),
     },
   }
 }

@@ -4,13 +4,13 @@ import { authorize, decideUnbound } from '#domains/identity'
 import { namesOwnCommand, type Scheduler } from '#domains/scheduler'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { ApiDeps, SchedulerApi } from './api-deps.ts'
-import type { StreamCount } from './event-stream.ts'
+import type { Streams } from './event-stream.ts'
 import type { Position } from './page-cursor.ts'
 import { type Call, resource } from './resource.ts'
 
-export type SchedulerRouteDeps = Pick<ApiDeps, 'scheduler' | 'authenticate' | 'closing'> & {
+export type SchedulerRouteDeps = Pick<ApiDeps, 'scheduler' | 'callers' | 'closing'> & {
   readonly heartbeatMs: number
-  readonly logStreams: StreamCount
+  readonly logStreams: Streams
   readonly waiters: Waiters
 }
 type Caller = Pick<Call<Pick<ApiDeps, 'scheduler'>>, 'deps' | 'principal'>

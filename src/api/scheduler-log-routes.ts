@@ -1,7 +1,8 @@
 /** Reads or follows the output of a job over HTTP. */
 import { z } from '@hono/zod-openapi'
 import { readLog } from '#domains/scheduler'
-import { bearerOf } from './caller.ts'
+import { rightOf } from './caller.ts'
+import type { StreamPlace } from './event-stream.ts'
 import { routes } from './resource.ts'
 import { get, jobParam, requireScheduler } from './scheduler-api.ts'
 
@@ -26,26 +27,26 @@ export const schedulerLogRoutes = routes({
       const { deps, c, principal } = call
       const api = requireScheduler(call)
       if (!api.ok) return api
-      const bearer = bearerOf(c)
       const gone = new AbortController()
+      const opened = deps.logStreams.open(principal, rightOf(deps, c))
+      if (!opened.ok) return opened
+      const place = opened.value
       let askAtMs = performance.now() + deps.heartbeatMs
       const log = readLog(api.value.scheduler, call.params.job_id, {
         follow: call.query.follow === 'true',
         stop: AbortSignal.any([gone.signal, call.signal, ...(deps.closing ? [deps.closing] : [])]),
-        // A revoked credential ends the stream, as with events.
         wait: async (ms, signal) => {
           if (performance.now() >= askAtMs) {
             askAtMs = performance.now() + deps.heartbeatMs
-            if (!bearer.ok || !(await deps.authenticate(bearer.value)).ok) gone.abort()
+            await place.check()
           }
           await api.value.wait(ms, signal)
         },
       })
-      if (!log.ok) return log
       // A HEAD has no body, so a stream would never be read and closed.
-      if (c.req.method === 'HEAD') return c.body(null, 200, LOG_HEADERS)
-      const opened = deps.logStreams.open(principal)
-      return opened.ok ? c.body(streamOf(log.value, gone, opened.value), 200, LOG_HEADERS) : opened
+      if (log.ok && c.req.method !== 'HEAD') return c.body(streamOf(log.value, gone, place), 200, LOG_HEADERS)
+      place.close()
+      return log.ok ? c.body(null, 200, LOG_HEADERS) : log
     },
   }),
 })
@@ -54,14 +55,21 @@ export const schedulerLogRoutes = routes({
 function streamOf(
   source: AsyncGenerator<Uint8Array, void, undefined>,
   gone: AbortController,
-  onClose: () => void,
+  place: StreamPlace,
 ): ReadableStream<Uint8Array> {
   let isOpen = true
   const finish = () => {
-    if (isOpen) onClose()
+    if (!isOpen) return
     isOpen = false
+    gone.abort()
+    place.close()
   }
   return new ReadableStream<Uint8Array>({
+    start: (controller) =>
+      place.onEnded(() => {
+        if (isOpen) controller.close()
+        finish()
+      }),
     async pull(controller) {
       try {
         const { done, value } = await source.next()
@@ -74,9 +82,6 @@ function streamOf(
         controller.error(error)
       }
     },
-    cancel() {
-      gone.abort()
-      finish()
-    },
+    cancel: finish,
   })
 }

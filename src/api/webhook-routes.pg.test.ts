@@ -272,4 +272,10 @@ describe('webhooks over HTTP', () => {
     assert.equal(await outcomeOf(forged), '401 signature')
     assert.equal(await outcomeOf(await deliver(order, { id: 'evt-9' })), '202 ok')
   })
+
+  test('[L5] an id with a dot is refused: the border between id and time is signed once', async () => {
+    const body = `${seconds()}.${JSON.stringify({ type: 'order', id: 'moved' })}`
+    assert.equal((await deliver(body, { id: 'p.q' })).status, 401)
+    assert.equal((await deliver({ type: 'order', id: 'plain' }, { id: 'p:q-r_s' })).status, 202)
+  })
 })

@@ -38,7 +38,9 @@ export function exampleId(kind: IdKind): string {
 
 /** An id of one kind, prefixed or as a UUID; the parsed value is the UUID. */
 export function idField(kind: IdKind) {
-  return parsedField((text) => decodeId(kind, text)).meta({ type: 'string', example: exampleId(kind) })
+  const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
+  const pattern = `^(?:${idPrefixes[kind]}_[0-9a-f]{32}|${uuid})$`
+  return parsedField((text) => decodeId(kind, text)).meta({ type: 'string', pattern, example: exampleId(kind) })
 }
 
 /** An id as shown to callers. */
@@ -79,7 +81,7 @@ export function parseSlug(text: string): Decision<string> {
 }
 
 export function slugField(example: string) {
-  const range = { minLength: 1, maxLength: 63 }
+  const range = { minLength: 1, maxLength: 63, pattern: SLUG.source }
   return parsedField(parseSlug).meta({ type: 'string', ...range, example, description: 'Short name.' })
 }
 

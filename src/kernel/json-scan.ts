@@ -281,8 +281,8 @@ function isDigit(code: number): boolean {
 const SAFE_LENGTH = 15
 
 /**
- * Decides which JSON numbers survive a round trip through a double. Up to 2^53 - 1 every integer does, and a fraction is rounded
- * to the nearest double as usual. Above that the digits must come back as they were sent: 6.02214076e23 does,
+ * Decides which JSON numbers survive a round trip through a double. Up to 2^53 - 1 every integer does. A fraction of up to 17 digits, which
+ * is what programs write for a double, is rounded to the nearest one; one with more digits is refused. Above that the digits must come back as they were sent: 6.02214076e23 does,
  * 9007199254740993 would change by one, 1e400 would become null and 1e-400 would become 0. Expects a literal that follows
  * the JSON grammar.
  */
@@ -293,7 +293,15 @@ export function isFaithfulNumber(literal: string): boolean {
   if (!Number.isFinite(value)) return false
   const mantissa = exponentAt === -1 ? literal : literal.slice(0, exponentAt)
   if (value === 0) return !/[1-9]/.test(mantissa)
-  return Math.abs(value) <= Number.MAX_SAFE_INTEGER || decimalOf(literal) === decimalOf(String(value))
+  if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return digitsOf(mantissa) <= DOUBLE_DIGITS
+  return decimalOf(literal) === decimalOf(String(value))
+}
+
+/** No double needs more significant digits. */
+const DOUBLE_DIGITS = 17
+
+function digitsOf(mantissa: string): number {
+  return trimZeros(mantissa.replaceAll(/[-.]/g, '')).text.length
 }
 
 /** Returns one text per decimal value: its significant digits and the power of ten of the last one, without the sign. */

@@ -148,6 +148,11 @@ function refuseArchived({ events, files }: Archived) {
   })
 }
 
+/** Whether a position comes after another one. */
+export function isAfter(one: string, other: string): boolean {
+  return one !== other && laterOf(one, other) === one
+}
+
 /** A cursor never moves back: one from before a restore may be ahead of the horizon. */
 function laterOf(one: string, other: string): string {
   const [a, b] = [one, other].map((cursor) => cursor.split('.').map(BigInt))

@@ -36,6 +36,7 @@ export {
 export { failpoint, type FailpointName } from './failpoints.ts'
 export { constraintOf, outcomeOf, refuseConstraint, sqlStateOf, UnknownOutcome } from './faults.ts'
 export { followFeed } from './feed-follow.ts'
+export { type FeedHub, openFeedHub } from './feed-hub.ts'
 export {
   type DomainFeedRow,
   type FeedEvent,

@@ -109,6 +109,7 @@ CREATE OR REPLACE FUNCTION identity.raise_access_version()
 AS $function$
 begin
   update identity.access_version set version = version + 1 where only_row;
+  perform pg_notify('concord_access', '');
   return null;
 end
 $function$;

@@ -199,8 +199,8 @@ function failureOf(error: unknown): AttemptFailure {
   // Providers often repeat a rejected credential in their answer.
   const message = redactText(text).slice(0, ERROR_CHARS_MAX)
   if (error instanceof EffectFailure) {
-    const { happened, retryAfterMs } = error
-    return { errorClass: classifyError(error.errorClass), message, happened, retryAfterMs }
+    const { happened, retryAfterMs, isRefused } = error
+    return { errorClass: classifyError(error.errorClass), message, happened, retryAfterMs, isRefused }
   }
   return { errorClass: 'internal_error', message, happened: 'unknown' }
 }
@@ -218,7 +218,7 @@ function asResult(
   const guarded = guardValue(value)
   if (guarded.ok) return { ok: true, value: redactValue(guarded.value) }
   const message = `the result cannot be stored: ${guarded.reason}`
-  return { ok: false, failure: { errorClass: 'internal_error', message, happened: 'unknown' } }
+  return { ok: false, failure: { errorClass: 'internal_error', message, happened: 'unknown', isRefused: true } }
 }
 
 /** For a process without an artifact store, or a call without a transaction for the rows. */
@@ -269,7 +269,8 @@ export function isPassing({ code }: Refusal): boolean {
 
 function artifactFailure(refusal: Refusal, happened: 'no' | 'unknown'): EffectFailure {
   const said = refusal.path === undefined ? refusal.reason : `${refusal.path}: ${refusal.reason}`
-  return new EffectFailure(isPassing(refusal) ? 'transient_connector_error' : 'validation_error', said, happened)
+  if (isPassing(refusal)) return new EffectFailure('transient_connector_error', said, happened)
+  return new EffectFailure('validation_error', said, happened, undefined, true)
 }
 
 /** Empty if the effect has written nothing, so that its outcome can go through the lane. */

@@ -255,6 +255,22 @@ describe('artifacts of effects', () => {
     await commands.settle(id)
     assert.deepEqual(await commands.rows('select 1 from concord.artifacts where command_id = $1', [id]), [])
   })
+
+  for (const [what, effect] of Object.entries({
+    'content above the limit': 'outside.large',
+    'a result that cannot be stored': 'outside.result',
+  }))
+    test(`[M10] ${what} fails the effect and asks nobody, although the effect may have acted outside`, async () => {
+      const id = await note({ text: 'x', after: effect })
+      assert.equal(await commands.settle(id), 'failed')
+      const [row] = await commands.rows<{ status: string; attempt: number }>(
+        'select status, attempt from concord.domain_effects where command_id = $1 and effect_type = $2',
+        [id, effect],
+      )
+      assert.deepEqual(row, { status: 'failed', attempt: 1 })
+      const { items } = await listApprovals(room.db, decider(commands), { workspaceId, commandId: id, limit: 10 })
+      assert.deepEqual(items, [])
+    })
 })
 
 test('a process without a store of artifacts says so, and the effect fails', async () => {

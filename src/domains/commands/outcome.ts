@@ -44,12 +44,13 @@ type AfterAttempt =
 export function decideAfterFailure(
   effectClass: EffectClass,
   settings: RetrySettings,
-  { errorClass, happened, retryAfterMs }: AttemptFailure,
+  { errorClass, happened, retryAfterMs, isRefused }: AttemptFailure,
   { attempt, random }: { readonly attempt: number; readonly random: Random },
 ): AfterAttempt {
   const retry = decideRetry(settings, { attempt, errorClass, random, askedToWaitMs: retryAfterMs })
   const retryOr = (otherwise: AfterAttempt): AfterAttempt =>
     retry.retry ? { t: 'retry', delayMs: retry.delayMs } : otherwise
+  if (isRefused) return { t: 'fail' }
   if (happened === 'no' || effectClass === 'read') return retryOr({ t: 'fail' })
   switch (effectClass) {
     case 'keyed':

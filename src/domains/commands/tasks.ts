@@ -162,6 +162,8 @@ export type AttemptFailure = {
   readonly happened: 'no' | 'unknown'
   /** How long the provider asked to wait. */
   readonly retryAfterMs?: number | undefined
+  /** Concord cannot keep what the effect has made: it has failed, whatever it did outside. */
+  readonly isRefused?: boolean
 }
 
 export type CallResult =

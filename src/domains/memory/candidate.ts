@@ -197,9 +197,11 @@ export async function insertCandidate(
   await shareSubjects(tx, local, workspaceId, memory)
   const named = new Set([...memory.derived_from, ...(memory.supersedes === null ? [] : [memory.supersedes])])
   const found = await Promise.all([...named].map((memoryId) => local.get({ workspaceId, memoryId })))
-  if (found.some((source) => source === undefined || source.status === 'deleted'))
+  const known = new Set(found.flatMap((each) => (each && each.status !== 'deleted' ? [each.memory_id] : [])))
+  const lost = [...named].find((memoryId) => !known.has(memoryId))
+  if (lost !== undefined)
     return refuse('memory.source.not_found', 'A memory that the proposal names does not exist.', {
-      path: 'derived_from',
+      path: memory.derived_from.includes(lost) ? 'derived_from' : 'supersedes',
     })
   const { memory_type, scope, sensitivity } = memory
   const schema = memory.schema_name === null ? null : (schemas.find(memory.schema_name) ?? null)

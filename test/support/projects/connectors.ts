@@ -216,6 +216,19 @@ export function artifactDefinitions(): readonly Definition[] {
         },
       },
     }),
+    // They may have acted outside before Concord refuses what they made.
+    defineEffect({
+      effect_type: 'outside.large',
+      class: 'opaque',
+      do: async ({ artifacts }) => ({
+        ...(await artifacts.write({ type: 'report', title: 'Large', content: { text: 'x'.repeat(70_000_000) } })),
+      }),
+    }),
+    defineEffect({
+      effect_type: 'outside.result',
+      class: 'opaque',
+      do: () => Promise.resolve({ text: 'x'.repeat(5_000_000) }),
+    }),
     defineEffect({
       effect_type: 'work.fail',
       class: 'read',
@@ -233,16 +246,19 @@ export function artifactDefinitions(): readonly Definition[] {
         fails: z.boolean().default(false),
         /** The command fails after the note, or after the publication if there is one. */
         then_fails: z.boolean().default(false),
+        /** One more effect after the note. */
+        after: z.string().optional(),
         publishes: z.object({ artifact_id: z.string(), checksum: z.string() }).optional(),
       }),
-      plan: ({ publishes, then_fails, ...given }) => [
+      plan: ({ publishes, then_fails, after, ...given }) => [
         { effect_type: 'artifact.note', payload: given },
         ...(publishes
           ? [{ effect_type: 'artifact.publish', payload: { ...(publishes as JsonObject), destination: 'internal' } }]
           : []),
+        ...(typeof after === 'string' ? [{ effect_type: after, payload: {} }] : []),
         ...(then_fails === true ? [{ effect_type: 'work.fail', payload: {} }] : []),
       ],
-      effects: ['artifact.note', 'artifact.publish', 'work.fail'],
+      effects: ['artifact.note', 'artifact.publish', 'outside.large', 'outside.result', 'work.fail'],
       type: {
         compensation: { supported: true },
         cancellation_mode: 'compensate_then_stop',

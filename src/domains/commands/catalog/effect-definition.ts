@@ -72,13 +72,22 @@ export class EffectFailure extends Error {
   readonly happened: 'no' | 'unknown'
   /** The provider asked to wait this long. */
   readonly retryAfterMs: number | undefined
+  /** Concord cannot keep what the effect has made. A repeat makes the same, and nobody can settle it by an answer. */
+  readonly isRefused: boolean
 
-  constructor(errorClass: ErrorClass, message: string, happened?: 'no' | 'unknown', retryAfterMs?: number) {
+  constructor(
+    errorClass: ErrorClass,
+    message: string,
+    happened?: 'no' | 'unknown',
+    retryAfterMs?: number,
+    isRefused = false,
+  ) {
     super(message)
     this.name = 'EffectFailure'
     this.errorClass = errorClass
     this.happened = happened ?? (definite.includes(errorClass) ? 'no' : 'unknown')
     this.retryAfterMs = retryAfterMs
+    this.isRefused = isRefused
   }
 }
 
