@@ -8,12 +8,14 @@ import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { resolveApprovers } from './request-approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
 import { requestContract } from './decide-vote.ts'
+import { findDependence, INDEPENDENT, sayDependence } from './independence.ts'
 import { type ApprovalTypes, contractOf } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Stable, since programs read them. */
 export const blockCodes = [
   'approver_is_requester',
+  'approver_not_independent',
   'approver_gone',
   'role_without_members',
   'quorum_unreachable',
@@ -41,7 +43,7 @@ type Asking = Pick<
   | 'approved_by'
   | 'approvals_required'
   | 'self_decision_allowed'
->
+> & { readonly created_at?: Date }
 
 /** `persons` are those who may act in the workspace now. Returns undefined when enough of them can decide. */
 export function checkDeciders(approval: Asking, persons: readonly ActivePerson[]): Blocked | undefined {
@@ -50,16 +52,28 @@ export function checkDeciders(approval: Asking, persons: readonly ActivePerson[]
     (person) =>
       !isAgent(person) &&
       !approval.approved_by.includes(personOf(person)) &&
-      (approval.self_decision_allowed || personOf(person) !== approval.requested_by),
+      findDependence(approval, person) === undefined,
   )
   const required = approval.approvals_required - approval.approved_by.length
   if (able.length >= required) return undefined
-  const code = codeOf(approval, asked, able.length)
+  const code = codeOf(approval, asked, able.length, listNotCounted(approval, persons).length > 0)
   const counts = { possible: able.length, required }
   return { code, reason: reasonOf(approval, code, counts), hint: hintOf(approval, code), ...counts }
 }
 
-function codeOf(approval: Asking, asked: readonly ActivePerson[], able: number): BlockCode {
+/** Somebody who is asked, and whose decision does not count. */
+export type NotCounted = { readonly userId: string; readonly name: string; readonly reason: string }
+
+export function listNotCounted(approval: Asking, persons: readonly ActivePerson[]): readonly NotCounted[] {
+  return persons.flatMap((person) => {
+    const dependence = isAsked(approval, person) ? findDependence(approval, person) : undefined
+    if (dependence === undefined || dependence === 'is_requester') return []
+    return [{ userId: person.userId, name: person.externalId, reason: sayDependence(dependence) }]
+  })
+}
+
+function codeOf(approval: Asking, asked: readonly ActivePerson[], able: number, areSomeNotCounted: boolean): BlockCode {
+  if (areSomeNotCounted && able === 0) return 'approver_not_independent'
   if (able > 0 || approval.approved_by.length > 0) return 'quorum_unreachable'
   if (asked.some((person) => personOf(person) === approval.requested_by)) return 'approver_is_requester'
   return namedPersons(approval).length > 0 ? 'approver_gone' : 'role_without_members'
@@ -72,6 +86,8 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
   switch (code) {
     case 'approver_is_requester':
       return `The only eligible approver is the requester, who may not approve their own request.`
+    case 'approver_not_independent':
+      return 'The requester issued the credentials of everybody who could decide, or granted them the role after the request.'
     case 'approver_gone':
       return `${namedPersons(approval).map(showActor).join(', ')} left, may not enter this workspace, or only reads here${roles === '' ? '' : `; nobody who may decide here has the role ${roles}`}.`
     case 'role_without_members':
@@ -84,7 +100,7 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
 function hintOf(approval: Asking, code: BlockCode): string {
   const [role] = namedRoles(approval)
   const { escalation } = requestContract(approval)
-  const ways: string[] = []
+  const ways: string[] = code === 'approver_not_independent' ? [INDEPENDENT] : []
   if (code === 'approver_gone') {
     ways.push('Restore their access: concord people reactivate <name>, or concord people role <name> writer.')
   }
@@ -111,20 +127,32 @@ function namedRoles({ approver, approver_roles }: Asking): readonly string[] {
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.slice('role:'.length)])))]
 }
 
-/** By approval id. One query for all of them, since they belong to one workspace. */
-export type BlockedApprovals = ReadonlyMap<string, Blocked>
+export type Deciders = { readonly blocked: Blocked | undefined; readonly notCounted: readonly NotCounted[] }
 
-export async function findBlocked(sql: Sql, approvals: readonly StoredApproval[]): Promise<BlockedApprovals> {
+/** By approval id, for open approvals. One query for all of them, since they belong to one workspace. */
+export async function findDeciders(
+  sql: Sql,
+  approvals: readonly StoredApproval[],
+): Promise<ReadonlyMap<string, Deciders>> {
   const open = approvals.filter(({ status }) => status === 'pending')
   const [first] = open
   if (!first) return new Map()
   const persons = await listAsked(sql, first.workspace_id, open)
   return new Map(
-    open.flatMap((approval) => {
-      const blocked = checkDeciders(approval, persons)
-      return blocked ? [[approval.approval_id, blocked]] : []
-    }),
+    open.map((approval) => [
+      approval.approval_id,
+      { blocked: checkDeciders(approval, persons), notCounted: listNotCounted(approval, persons) },
+    ]),
   )
+}
+
+/** Those that cannot be decided now, by approval id. */
+export async function findBlocked(
+  sql: Sql,
+  approvals: readonly StoredApproval[],
+): Promise<ReadonlyMap<string, Blocked>> {
+  const deciders = await findDeciders(sql, approvals)
+  return new Map([...deciders].flatMap(([id, { blocked }]) => (blocked ? [[id, blocked]] : [])))
 }
 
 /** The same check for a request that is not stored yet; null when it could be decided. */
@@ -141,7 +169,12 @@ export async function findRequestBlocked(
   const asking: Asking = {
     approver,
     approver_roles: roles,
-    request_payload: { ...request.content, approvers, contract: contractOf(type.value) },
+    request_payload: {
+      ...request.content,
+      approvers,
+      contract: contractOf(type.value),
+      ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
+    },
     domain_effect_id: request.domainEffectId ?? null,
     requested_by: requestedBy,
     approved_by: [],

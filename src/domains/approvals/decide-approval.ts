@@ -2,6 +2,7 @@
 import type { Actor, PersonActor } from '#kernel/actor'
 import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
+import { findStanding } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
@@ -20,6 +21,7 @@ import type { StoredApproval } from './stored-approval.ts'
 import { supersedeApprovals } from './request-approval.ts'
 import {
   applyVote,
+  type Decider,
   requestContract,
   decideVote,
   type NextStep,
@@ -36,7 +38,7 @@ export async function decideApproval(
   input: DecideApproval,
 ): Promise<Decision<Decided>> {
   const { atOnce } = deps.owner
-  const seen = atOnce && input.edits === undefined ? await readSeen(deps, atOnce, input) : undefined
+  const seen = atOnce && input.edits === undefined ? await readSeen(deps, atOnce, actor, input) : undefined
   const known = seen?.approval ?? (await approvalTable.find(deps.db, input.workspaceId, input.approvalId))
   if (!known) return approvalTable.missing()
   await failpoint('approvals.decision_read')
@@ -53,15 +55,20 @@ async function decideLocked(
   input: DecideApproval,
   known: StoredApproval,
 ): Promise<Decision<Decided>> {
-  const look = (tx: Tx) => lockSubject(tx, deps, known)
-  return deps.db.transactionFrom(look, async (tx, locked): Promise<Decision<Decided>> => {
+  const { principal } = actor
+  const look = async (tx: Tx) => {
+    const [locked, standing] = await together([lockSubject(tx, deps, known), findStanding(tx, principal.userId)])
+    return { ...locked, standing }
+  }
+  return deps.db.transactionFrom(look, async (tx, { standing, ...locked }): Promise<Decision<Decided>> => {
+    const decider = { ...principal, standing }
     const approval =
       locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
-    const vote = decideVote(approval, actor.principal, input, locked.at)
+    const vote = decideVote(approval, decider, input, locked.at)
     if (!vote.ok) return vote
     const payloadHash = approval.domain_effect_id === null ? locked.command?.payloadHash : undefined
     if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
-    const pending = { approval, vote: vote.value, locked }
+    const pending = { approval, decider, vote: vote.value, locked }
     if (input.edits !== undefined) return approveWithEdits(tx, deps, actor, pending, input.edits)
     const recorded = await recordVote(tx, deps, actor, pending)
     await failpoint('approvals.decision_written')
@@ -76,6 +83,7 @@ async function reread(tx: Tx, known: StoredApproval): Promise<StoredApproval> {
 
 type PendingVote = {
   readonly approval: StoredApproval
+  readonly decider: Decider
   readonly vote: Vote
   readonly locked: LockedSubject
 }
@@ -173,12 +181,12 @@ async function approveWithEdits(
   const answer = { decision: vote.decision, reason: vote.reason ?? undefined }
   const mine = asked.value.find(
     (fresh) =>
-      fresh.approval_type === approval.approval_type && decideVote(fresh, actor.principal, answer, locked.at).ok,
+      fresh.approval_type === approval.approval_type && decideVote(fresh, pending.decider, answer, locked.at).ok,
   )
   // After the edit another person may have to decide.
   if (!mine) return accept({ approval: first, next: 'wait' })
   const more = { edited: fields, supersedes: approval.approval_id }
-  return recordVote(tx, deps, actor, { vote, approval: mine, locked }, more)
+  return recordVote(tx, deps, actor, { ...pending, approval: mine, locked }, more)
 }
 
 function isSame(left: JsonObject[string] | undefined, right: JsonObject[string] | undefined): boolean {

@@ -3,6 +3,7 @@
  * of both rows and repeats every condition. If it changes nothing, the caller decides again under the locks.
  */
 import type { PersonActor } from '#kernel/actor'
+import { type Standing, standingColumn } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision } from '#kernel/refusal'
 import { isUuid } from '#kernel/ids'
@@ -28,7 +29,7 @@ export type DecideApproval = {
   readonly edits?: JsonObject | undefined
 }
 
-/** `owned` is a column of the owner about the command of the approval `t`.  $1 approval, $2 workspace. */
+/** `owned` is a column of the owner about the command of the approval `t`.  $1 approval, $2 workspace, $3 the person who decides. */
 export function readWith(owned: string): Statement<Readable> {
   return statement(
     'approvals.read_answerable',
@@ -37,6 +38,7 @@ export function readWith(owned: string): Statement<Readable> {
           from concord.approvals o
          where o.command_id = t.command_id and o.domain_effect_id is null and o.superseded_by is null
            and o.approval_id <> t.approval_id), '[]') as others,
+       ${standingColumn('$3::uuid')} as standing,
        ${owned} as owned
   from concord.approvals t where t.approval_id = $1::uuid and (t.workspace_id = $2::uuid) is true`,
   )
@@ -46,19 +48,21 @@ type Seen = Pick<Readable, 'version' | 'others'> & {
   readonly approval: StoredApproval
   readonly at: Date
   readonly command: LockedCommand
+  readonly standing: Standing | undefined
   readonly write: AnswerAtOnce['write']
 }
 
 export async function readSeen(
   { db }: Pick<ApprovalDeps, 'db'>,
   { read, commandOf, write }: AnswerAtOnce,
+  { principal }: PersonActor,
   { workspaceId, approvalId }: DecideApproval,
 ): Promise<Seen | undefined> {
   if (!isUuid(approvalId)) return undefined
-  const [row] = await db.run(read, [approvalId, workspaceId])
+  const [row] = await db.run(read, [approvalId, workspaceId, principal.userId])
   if (!row) return undefined
-  const { version, asked_at: at, others, owned, ...approval } = row
-  return { approval, version, at, others, command: commandOf(owned), write }
+  const { version, asked_at: at, others, standing, owned, ...approval } = row
+  return { approval, version, at, others, standing: standing ?? undefined, command: commandOf(owned), write }
 }
 
 /** Undefined: nothing was written. */
@@ -66,9 +70,9 @@ export async function decideAtOnce(
   deps: Pick<ApprovalDeps, 'newId'>,
   actor: PersonActor,
   input: DecideApproval,
-  { approval, version, at, others, command, write }: Seen,
+  { approval, version, at, others, standing, command, write }: Seen,
 ): Promise<Decision<Decided> | undefined> {
-  const decided = decideVote(approval, actor.principal, input, at)
+  const decided = decideVote(approval, { ...actor.principal, standing }, input, at)
   if (!decided.ok || approval.domain_effect_id !== null || command.payloadHash !== approval.payload_hash)
     return undefined
   const { value: vote } = decided
@@ -109,6 +113,7 @@ export function factOf(
     approved_by: voted.approved_by,
     approvals_required: voted.approvals_required,
     by_key_id: vote.keyId,
+    ...(vote.isInvited ? { issued_by_requester: true } : {}),
     from: approval.status,
     to: voted.status,
     ...more,

@@ -1,6 +1,7 @@
 /** The dependencies of this room: the database, ids, the approval types, the owner of an answer, and the channels. */
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
+import type { Standing } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import type { Db, Statement, Tx } from '#store'
@@ -62,6 +63,8 @@ export type Readable = StoredApproval & {
   readonly version: string
   readonly asked_at: Date
   readonly others: readonly Pick<StoredApproval, 'status' | 'payload_hash'>[]
+  /** Of the person who decides. */
+  readonly standing: Standing | null
   readonly owned: unknown
 }
 

@@ -35,7 +35,7 @@ export {
   toApprovalView,
   toResolvedApprovalView,
 } from './contract.ts'
-export { type Blocked, findBlocked, findRequestBlocked } from './check-deciders.ts'
+export { type Blocked, type Deciders, findDeciders, findRequestBlocked } from './check-deciders.ts'
 export { appChannel, openSignedPost, webhookChannel } from './notify-approvers.ts'
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive, recordResumedApproval } from './drive-approval.ts'
 export { escalateApprovals, expireApprovals, remindApprovers } from './sweep-approvals.ts'

@@ -171,6 +171,7 @@ export async function requestApproval(
     ...request.content,
     approvers: asked.value.approvers,
     contract: contractOf(type),
+    ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
     ...(request.readBack === undefined ? {} : { read_back: request.readBack }),
     ...(request.edits === undefined ? {} : { edits: request.edits }),
   }

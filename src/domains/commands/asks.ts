@@ -30,7 +30,7 @@ export type PolicyOutcome =
 
 type AskInput = {
   readonly task: CompiledTask
-  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context'>
+  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context' | 'created_at'>
   readonly outcome: Extract<PolicyOutcome, { t: 'approval' }>
   readonly content: ApprovedContent
   readonly riskLevel: string
@@ -43,6 +43,7 @@ export function planAsks({ task, command, outcome, content, riskLevel }: AskInpu
     commandId: command.command_id,
     approvalType: outcome.approvalType,
     requestedBy: command.requested_by,
+    requestedAt: command.created_at,
     approver,
     content,
     packet: {

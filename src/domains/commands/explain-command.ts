@@ -1,7 +1,7 @@
 /** Explains a command as a chain of sentences: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
 import { z } from 'zod'
 import { textView, timeView } from '#contract'
-import { type ApprovalEdit, type Blocked, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
+import { type ApprovalEdit, type Deciders, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
 import type { Names } from '#domains/identity'
 import { type FieldClasses, redactPayload } from '#kernel/data-class'
 import { encodeId } from '#kernel/ids'
@@ -51,8 +51,8 @@ type ExplanationFacts = {
   /** The data classes of the payload's fields. Undefined when the task is not in the catalog. */
   readonly fields?: FieldClasses | undefined
   readonly isTaskGone?: boolean
-  /** Why an approval that it waits for cannot be decided, and what to do about it. */
-  readonly blocked?: readonly Pick<Blocked, 'reason' | 'hint'>[]
+  /** For each approval that it waits for: why it cannot be decided and what to do about it, and whose decision does not count. */
+  readonly deciders?: readonly Deciders[]
 }
 
 type Kind = ExplainedStep['kind']
@@ -65,6 +65,10 @@ const list = (value: unknown) => (Array.isArray(value) ? value.map(text) : [])
 const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${text(value).replace(/\.$/, '')}`)
 
 const words = (value: unknown) => text(value).replaceAll('_', ' ')
+
+/** The installation counts people whom the requester invited. */
+const sayInvited = (payload: HistoryEvent['payload']) =>
+  payload['issued_by_requester'] === true ? ', whose credentials the requester issued,' : ''
 
 const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => Kind), Say]>> = {
   command_created: [
@@ -84,12 +88,12 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
   approval_voted: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `${who(actor)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
+      `${who(actor)}${sayInvited(payload)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
   ],
   approval_decided: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `The answer of ${who(actor)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
+      `The answer of ${who(actor)}${sayInvited(payload)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
   ],
   approval_blocked: [
     'approval',
@@ -188,10 +192,10 @@ function sayAborted({ turn_token, completed_at }: CommandWithEffects['command'])
   return ', and an operator has stopped it (`concord stuck resume` resumes it)'
 }
 
-function sayBlocked(blocked: NonNullable<ExplanationFacts['blocked']>): string {
-  return blocked
-    .map(({ reason, hint }) => `. It cannot be decided now: ${reason} To do: ${hint.replace(/\.$/, '')}`)
-    .join('')
+function sayDeciders({ blocked, notCounted }: Deciders): string {
+  const not = notCounted.map(({ name, reason }) => `. The decision of ${name} does not count, who ${reason}`)
+  if (!blocked) return not.join('')
+  return `${not.join('')}. It cannot be decided now: ${blocked.reason} To do: ${blocked.hint.replace(/\.$/, '')}`
 }
 
 /** The people whom the explanation names, so that their names are looked up once. */
@@ -214,7 +218,7 @@ export function actorsOf(
 export function explainCommand(
   found: CommandWithEffects,
   events: readonly HistoryEvent[],
-  { names = new Map(), edits = [], fields, isTaskGone = false, blocked = [] }: ExplanationFacts = {},
+  { names = new Map(), edits = [], fields, isTaskGone = false, deciders = [] }: ExplanationFacts = {},
 ): Explanation {
   const who = (actor: unknown) => nameOfActor(text(actor), names) ?? showActor(text(actor))
   const stepOf = (event: HistoryEvent, actor: string, kind: Kind, sentence: string): ExplainedStep => ({
@@ -244,7 +248,7 @@ export function explainCommand(
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
   const why = error === null ? '' : `${had}${error}`
   return {
-    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${sayBlocked(blocked)}.`,
+    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${deciders.map(sayDeciders).join('')}.`,
     chain,
   }
 }
