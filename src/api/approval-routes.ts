@@ -7,7 +7,7 @@ import {
   type ApprovalDeps,
   approvalView,
   decideApproval,
-  findDeciders,
+  findStanding,
   getApproval,
   listApprovals,
   personsNamed,
@@ -18,7 +18,7 @@ import {
   toApprovalView,
   toResolvedApprovalView,
 } from '#domains/approvals'
-import { findStanding, listNames, type Principal } from '#domains/identity'
+import { findOrigins, listNames, type Principal } from '#domains/identity'
 import { byPerson } from '#kernel/actor'
 import type { JsonObject } from '#kernel/json-value'
 import { accept } from '#kernel/refusal'
@@ -30,11 +30,11 @@ const { list, get, post } = resource<Api>('approvals')
 
 const params = { approval_id: idField('approval') }
 
-const around = async ({ approvals: { db } }: Api, { orgId, userId }: Principal, seen: readonly StoredApproval[]) => ({
-  names: await listNames(db, orgId, personsNamed(seen)),
-  deciders: await findDeciders(db, seen),
-  standing: await findStanding(db, userId),
-})
+async function around({ approvals: { db } }: Api, { orgId, userId }: Principal, seen: readonly StoredApproval[]) {
+  const standings = await findStanding(db, seen)
+  const names = await listNames(db, orgId, personsNamed(seen, standings))
+  return { standings, names, origins: await findOrigins(db, userId) }
+}
 
 export const approvalRoutes = routes({
   listApprovals: list('/approvals', {
@@ -68,10 +68,10 @@ export const approvalRoutes = routes({
     ],
     async read({ deps, workspaceId, principal, query }, after, limit) {
       const mine = query.mine === 'true'
-      const standing = await findStanding(deps.approvals.db, principal.userId)
+      const origins = await findOrigins(deps.approvals.db, principal.userId)
       const { items, next } = await listApprovals(
         deps.approvals.db,
-        { ...principal, standing },
+        { ...principal, origins },
         {
           workspaceId,
           mine,

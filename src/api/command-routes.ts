@@ -1,7 +1,7 @@
 /** Commands: submit, preview, read, supply input, cancel, retry, explain; their events and effects; and agents' proposals. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView } from '#contract'
-import { findDeciders, findPending, listEdits, personIdsOf } from '#domains/approvals'
+import { findStanding, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import {
   actingFor,
   actionView,
@@ -297,8 +297,8 @@ export const commandRoutes = routes({
         const names = await listNames(db, call.principal.orgId, actorsOf(found, events, edits))
         const task = taskOf(commands.catalog, found.command)
         const pending = await findPending(db, { workspaceId, commandId })
-        const deciders = [...(await findDeciders(db, pending)).values()]
-        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, deciders }
+        const standings = [...(await findStanding(db, pending)).values()]
+        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings }
         const archives = await listArchivesOf(db, workspaceId, commandId)
         return toExplanationView(commandId, explainCommand(found, events, facts), archives)
       }),

@@ -97,6 +97,7 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
     ['if no', said(meanings['rejected'])],
     ['until', deadlineOf(approval.expires_at, nowMs)],
     ['so far', approval.approvals_required > 1 ? soFar(approval) : null],
+    ['counted', approval.counted_elsewhere.length > 0 ? sayCounted(approval) : null],
     ['command', approval.command_id],
     ['not count', not_counted.map(({ name, reason }) => `${showLine(name)} ${said(reason)}`).join('; ')],
     ['careful', counts_invited ? 'people whom the requester invited may decide here' : null],
@@ -112,6 +113,11 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
 function soFar({ approved_by, approved_by_names, approvals_required }: ApprovalView): string {
   const who = approved_by.map((id, at) => showLine(approved_by_names[at] ?? id)).join(', ')
   return `${approved_by.length} of ${approvals_required} have approved${who === '' ? '' : `: ${who}`}`
+}
+
+function sayCounted({ counted_elsewhere }: ApprovalView): string {
+  const who = counted_elsewhere.map(showLine).join(', ')
+  return `${who} approved another part of this command; one person counts once`
 }
 
 /** An approval without a decision is refused at its deadline, so the time left is shown with it. */

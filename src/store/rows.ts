@@ -185,6 +185,7 @@ export type Rows = {
     readonly run_after: Date | null
     readonly turn_token: string | null
     readonly turn_until: Date | null
+    readonly contract_key: string | null
   }
   'concord.connector_definitions': {
     readonly workspace_id: string
@@ -304,6 +305,7 @@ export type Rows = {
     readonly seq: string
     readonly xid: string
     readonly events: JsonValue
+    readonly audit_type: string | null
   }
   'concord.memory_candidates': {
     readonly memory_candidate_id: string

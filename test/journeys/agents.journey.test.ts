@@ -94,7 +94,10 @@ describe('an agent', () => {
     )
     assert.equal((await letters()).length, 1)
     const why = await concord('why', body.command_id)
-    assert.match(why.out, /The agent planner of local:ana proposed Publish Report, because: Finance asked for the revenue of May\./)
+    assert.match(
+      why.out,
+      /The agent planner of local:ana proposed Publish Report, because: Finance asked for the revenue of May\./,
+    )
     assert.match(why.out, /They may have it/)
   })
 

@@ -27,6 +27,8 @@ export class FakeProvider {
   readonly modes: ProviderMode[] = []
   /** The calls that fail until a test removes their name. */
   readonly failing = new Set<string>()
+  /** The calls that are refused for good. */
+  readonly refusing = new Set<string>()
   /** Set by the modes that kill the caller: it writes nothing from then on. */
   isCallerDead = false
   /** Deduplicates by key, as a `keyed` provider does. */
@@ -42,7 +44,7 @@ export class FakeProvider {
     isKeyed: boolean,
   ): Promise<unknown> {
     this.calls.push(`${name} ${key}`)
-    const mode = this.modes.shift() ?? (this.failing.has(name) ? 'fail_before' : 'ok')
+    const mode = this.modes.shift() ?? this.standing(name)
     switch (mode) {
       case 'ok':
         this.apply(key, isKeyed)
@@ -67,6 +69,11 @@ export class FakeProvider {
         this.isCallerDead = true
         throw new ProcessDied('died after the call')
     }
+  }
+
+  private standing(name: string): ProviderMode {
+    if (this.refusing.has(name)) return 'refuse'
+    return this.failing.has(name) ? 'fail_before' : 'ok'
   }
 
   has(key: string): boolean {

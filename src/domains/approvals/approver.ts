@@ -1,5 +1,5 @@
 /** References to approvers: persons as `user:<uuid>`, org roles as `role:<slug>`. An agent is never an approver. */
-import type { Names, Principal, Standing } from '#domains/identity'
+import type { Names, Principal, Origins } from '#domains/identity'
 import { encodeId, isUuid } from '#kernel/ids'
 import type { StoredApproval } from './stored-approval.ts'
 
@@ -13,7 +13,7 @@ export type Asked = {
 /** The part of a principal that decides which approvals are theirs. */
 export type Person = Pick<Principal, 'userId' | 'externalId' | 'orgRoles' | 'agent'> & {
   /** Where the credentials and roles of the person come from; omitted for a person who does not decide. */
-  readonly standing?: Standing | undefined
+  readonly origins?: Origins | undefined
 }
 
 const ROLE = /^[a-z0-9][a-z0-9_-]{0,62}$/

@@ -16,7 +16,7 @@ const person = (userId: string, orgRoles: readonly string[] = [], externalId = '
   externalId,
   role: 'writer',
   orgRoles,
-  standing: { issuers: [], grants: [] },
+  origins: { issuers: [], grants: [] },
 })
 
 function anApproval(more: Partial<StoredApproval> & { readonly approvers?: readonly string[] }): StoredApproval {

@@ -3,7 +3,7 @@
  * of both rows and repeats every condition. If it changes nothing, the caller decides again under the locks.
  */
 import type { PersonActor } from '#kernel/actor'
-import { type Standing, standingColumn } from '#domains/identity'
+import { type Origins, originsColumn } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision } from '#kernel/refusal'
 import { isUuid } from '#kernel/ids'
@@ -34,11 +34,12 @@ export function readWith(owned: string): Statement<Readable> {
   return statement(
     'approvals.read_answerable',
     `select t.*, t.xmin::text as version, statement_timestamp() as asked_at,
-       coalesce((select json_agg(json_build_object('status', o.status, 'payload_hash', o.payload_hash))
+       coalesce((select json_agg(json_build_object('status', o.status, 'payload_hash', o.payload_hash,
+            'approver', o.approver, 'approved_by', o.approved_by))
           from concord.approvals o
          where o.command_id = t.command_id and o.domain_effect_id is null and o.superseded_by is null
            and o.approval_id <> t.approval_id), '[]') as others,
-       ${standingColumn('$3::uuid')} as standing,
+       ${originsColumn('$3::uuid')} as origins,
        ${owned} as owned
   from concord.approvals t where t.approval_id = $1::uuid and (t.workspace_id = $2::uuid) is true`,
   )
@@ -48,7 +49,7 @@ type Seen = Pick<Readable, 'version' | 'others'> & {
   readonly approval: StoredApproval
   readonly at: Date
   readonly command: LockedCommand
-  readonly standing: Standing | undefined
+  readonly origins: Origins | undefined
   readonly write: AnswerAtOnce['write']
 }
 
@@ -61,8 +62,8 @@ export async function readSeen(
   if (!isUuid(approvalId)) return undefined
   const [row] = await db.run(read, [approvalId, workspaceId, principal.userId])
   if (!row) return undefined
-  const { version, asked_at: at, others, standing, owned, ...approval } = row
-  return { approval, version, at, others, standing: standing ?? undefined, command: commandOf(owned), write }
+  const { version, asked_at: at, others, origins, owned, ...approval } = row
+  return { approval, version, at, others, origins: origins ?? undefined, command: commandOf(owned), write }
 }
 
 /** Undefined: nothing was written. */
@@ -70,9 +71,9 @@ export async function decideAtOnce(
   deps: Pick<ApprovalDeps, 'newId'>,
   actor: PersonActor,
   input: DecideApproval,
-  { approval, version, at, others, standing, command, write }: Seen,
+  { approval, version, at, others, origins, command, write }: Seen,
 ): Promise<Decision<Decided> | undefined> {
-  const decided = decideVote(approval, { ...actor.principal, standing }, input, at)
+  const decided = decideVote(approval, { ...actor.principal, origins }, input, at, others)
   if (!decided.ok || approval.domain_effect_id !== null || command.payloadHash !== approval.payload_hash)
     return undefined
   const { value: vote } = decided

@@ -1,13 +1,13 @@
 /** The dependencies of this room: the database, ids, the approval types, the owner of an answer, and the channels. */
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
-import type { Standing } from '#domains/identity'
+import type { Origins } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import type { Db, Statement, Tx } from '#store'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import type { Blocked } from './check-deciders.ts'
-import type { NextStep } from './decide-vote.ts'
+import type { NextStep, Sibling } from './decide-vote.ts'
 import type { ApprovalTypes } from './approval-type.ts'
 
 export type ApprovalDeps = {
@@ -62,9 +62,9 @@ export type ApprovalOwner = {
 export type Readable = StoredApproval & {
   readonly version: string
   readonly asked_at: Date
-  readonly others: readonly Pick<StoredApproval, 'status' | 'payload_hash'>[]
+  readonly others: readonly Sibling[]
   /** Of the person who decides. */
-  readonly standing: Standing | null
+  readonly origins: Origins | null
   readonly owned: unknown
 }
 

@@ -26,7 +26,7 @@ const aPerson = (issuers: readonly string[], by: readonly string[] = [], at = EA
   userId: ann,
   externalId: 'local:ann',
   orgRoles: ['data-owner'],
-  standing: { issuers, grants: [{ role: 'data-owner', by, at }] },
+  origins: { issuers, grants: [{ role: 'data-owner', by, at }] },
 })
 
 test('[H3] issued by the requester, directly or not, is the requester; issued by somebody else is not', () => {

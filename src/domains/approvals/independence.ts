@@ -25,16 +25,16 @@ export function findDependence(request: Request, person: Person): Dependence | u
   return isAsked(request, person) && !isAsked(request, older) ? 'role_by_requester' : undefined
 }
 
-export function isIssuedByRequester({ requested_by }: Pick<Request, 'requested_by'>, { standing }: Person): boolean {
-  return standing?.issuers.some((userId) => personOf({ userId }) === requested_by) === true
+export function isIssuedByRequester({ requested_by }: Pick<Request, 'requested_by'>, { origins }: Person): boolean {
+  return origins?.issuers.some((userId) => personOf({ userId }) === requested_by) === true
 }
 
 /** The org roles of the person without those that the requester granted after the request. */
-function rolesBefore(request: Request, { orgRoles, standing }: Person): readonly string[] {
+function rolesBefore(request: Request, { orgRoles, origins }: Person): readonly string[] {
   const { requested_at } = request.request_payload
   const askedMs = requested_at === undefined ? request.created_at?.getTime() : Date.parse(requested_at)
-  if (askedMs === undefined || !standing) return orgRoles
-  const late = standing.grants
+  if (askedMs === undefined || !origins) return orgRoles
+  const late = origins.grants
     .filter(
       ({ by, at }) => Date.parse(at) >= askedMs && by.some((userId) => personOf({ userId }) === request.requested_by),
     )

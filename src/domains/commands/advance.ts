@@ -63,7 +63,7 @@ export function fold(
   for (let steps = 0; steps < (limit === 'outcome' ? 1 : STEPS_MAX); steps++) {
     const isOutcome = outcome !== undefined && steps === 0
     try {
-      const step = advance(now.now, isOutcome ? { ...seen, outcome } : seen, at, newId)
+      const step = undoAfterFailure(now, advance(now.now, isOutcome ? { ...seen, outcome } : seen, at, newId), seen, at)
       const isCall = step.next.t === 'call' || step.next.t === 'look_up'
       if (isCall && limit === 'no_call') return { draft: now, next: proceed }
       now = applyChanges(now, step.changes, at)
@@ -75,6 +75,17 @@ export function fold(
     }
   }
   return { draft: now, next: proceed }
+}
+
+/** A contract with `on_failure: undo` undoes what a failed run has done in the write that records the failure. A failed undo stays failed. */
+function undoAfterFailure(draft: Draft, step: Step, seen: Seen, at: Date): Step {
+  const { command } = draft.now
+  if (!step.changes.some((change) => change.t === 'move' && change.to === 'failed')) return step
+  if (command.status === 'compensating' || taskOf(seen.catalog, command)?.type.on_failure !== 'undo') return step
+  const { steps, unsettled } = planUndo(applyChanges(draft, step.changes, at).now.effects, seen.catalog, at)
+  if (steps.length + unsettled.length === 0) return step
+  const kept = step.changes.filter(({ t }) => t !== 'release_turn')
+  return { changes: [...kept, move('compensating', systemActor, { reason: 'on_failure' })], next: proceed }
 }
 
 /** Deterministic: the same rows, `seen`, time and ids give the same step. */
@@ -171,7 +182,7 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
       }),
     )
   }
-  const replanned = command.attempt > 1 ? replanCommand(seen.catalog, found, newId) : undefined
+  const replanned = command.attempt > 1 ? replanCommand(seen.catalog, found, newId, seen.tries) : undefined
   if (replanned && !replanned.ok) return fail('validation_error', replanned.reason)
   const satisfied =
     parents.length > 0 ? [emitEvent('dependency_satisfied', systemActor, { parents: parents.length })] : []

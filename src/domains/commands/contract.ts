@@ -250,6 +250,9 @@ export const taskTypeView = z
     idempotency_required: z.boolean(),
     side_effects: z.array(z.string()),
     cancellable_by: z.array(z.string()),
+    on_failure: z
+      .string()
+      .meta({ example: 'undo', description: 'keep, or undo: a run that fails undoes what it has done.' }),
     primitives: z.array(z.string()),
     payload_schema: z.record(z.string(), z.unknown()),
   })
@@ -272,6 +275,7 @@ export function toTaskTypeView(
     idempotency_required: type.idempotency.required,
     side_effects: [...type.side_effects],
     cancellable_by: [...type.cancellable_by],
+    on_failure: type.on_failure,
     primitives: [...primitives],
     payload_schema: z.toJSONSchema(type.payload, { io: 'input', unrepresentable: 'any' }),
   }

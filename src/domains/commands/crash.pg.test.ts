@@ -139,10 +139,16 @@ describe('a process that dies', () => {
       taskName: 'Booking',
       end: 'cancelled',
     },
+    {
+      name: 'undone after a failure, by its contract',
+      payload: { subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b', 'connector.ticket.open'] },
+      taskName: 'Fragile',
+      end: 'compensated',
+    },
   ]
 
   for (const { name, payload, taskName = 'Work', end, middle } of stories) {
-    test(`[CMD-20] [EFF-05] [EVT-12] ${name}: death before and after every write gives the same rows, each effect applied once`, async () => {
+    test(`[CMD-20] [EFF-05] [EVT-12] ${name}: death before and after every write gives the same rows, each effect applied once`, async (t) => {
       const isCancelled = end === 'cancelled'
       const run = async (dieAt: number) => {
         plan.passage = 0
@@ -152,6 +158,7 @@ describe('a process that dies', () => {
           { taskName, idempotencyKey: `${name} ${dieAt}` },
         )
         if (isCancelled) room.provider.failing.add('book_b')
+        if (end === 'compensated') room.provider.refusing.add('open')
         plan.passage = 0
         plan.dieAt = dieAt
         await live(id)
@@ -172,6 +179,7 @@ describe('a process that dies', () => {
         }
         return id
       }
+      t.after(() => room.provider.refusing.clear())
       const calm = await run(Number.POSITIVE_INFINITY)
       assert.equal(await room.statusOf(calm), end)
       const expected = await shapeOf(calm)

@@ -1,7 +1,7 @@
 /** Explains a command as a chain of sentences: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
 import { z } from 'zod'
 import { textView, timeView } from '#contract'
-import { type ApprovalEdit, type Deciders, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
+import { type ApprovalEdit, type Standing, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
 import type { Names } from '#domains/identity'
 import { type FieldClasses, redactPayload } from '#kernel/data-class'
 import { encodeId } from '#kernel/ids'
@@ -52,7 +52,7 @@ type ExplanationFacts = {
   readonly fields?: FieldClasses | undefined
   readonly isTaskGone?: boolean
   /** For each approval that it waits for: why it cannot be decided and what to do about it, and whose decision does not count. */
-  readonly deciders?: readonly Deciders[]
+  readonly standings?: readonly Standing[]
 }
 
 type Kind = ExplainedStep['kind']
@@ -84,7 +84,14 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     ({ payload }) => `Input was requested: ${list(payload['missing_fields']).join(', ') || 'changes'}.`,
   ],
   input_supplied: ['input', ({ payload }) => `Input was supplied: ${list(payload['fields']).join(', ')}.`],
-  approval_requested: ['approval', ({ payload }, _, who) => `${who(payload['approver'])} was asked to approve.`],
+  approval_requested: [
+    'approval',
+    ({ payload }, _, who) => {
+      const people = Number(payload['approvals_required'] ?? 1)
+      const quorum = people > 1 ? `; ${people} different people must approve` : ''
+      return `${who(payload['approver'])} was asked to approve${quorum}.`
+    },
+  ],
   approval_voted: [
     'approval',
     ({ payload, actor }, _, who) =>
@@ -141,7 +148,11 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     'cancellation',
     ({ payload }) => `A cancel request arrived when it was ${words(payload['status'])} and changed nothing.`,
   ],
-  compensation_started: ['compensation', () => 'Compensation began, last effect first.'],
+  compensation_started: [
+    'compensation',
+    ({ payload }) =>
+      `Compensation began, last effect first${because(payload['reason'] === 'on_failure' ? 'its contract says so' : payload['reason'])}.`,
+  ],
   compensation_completed: ['compensation', () => 'Everything that could be undone is undone.'],
   compensation_drift: [
     'compensation',
@@ -192,10 +203,15 @@ function sayAborted({ turn_token, completed_at }: CommandWithEffects['command'])
   return ', and an operator has stopped it (`concord stuck resume` resumes it)'
 }
 
-function sayDeciders({ blocked, notCounted }: Deciders): string {
-  const not = notCounted.map(({ name, reason }) => `. The decision of ${name} does not count, who ${reason}`)
-  if (!blocked) return not.join('')
-  return `${not.join('')}. It cannot be decided now: ${blocked.reason} To do: ${blocked.hint.replace(/\.$/, '')}`
+function sayStandings(standings: readonly Standing[]): string {
+  const not = standings.flatMap(({ notCounted }) =>
+    notCounted.map(({ name, reason }) => `. The decision of ${name} does not count, who ${reason}`),
+  )
+  const blocked = standings.flatMap(({ blocked: found }) =>
+    found ? `. It cannot be decided now: ${found.reason} To do: ${found.hint.replace(/\.$/, '')}` : [],
+  )
+  // Several approvals of a command can be blocked for one reason.
+  return [...new Set([...not, ...blocked])].join('')
 }
 
 /** The people whom the explanation names, so that their names are looked up once. */
@@ -218,7 +234,7 @@ export function actorsOf(
 export function explainCommand(
   found: CommandWithEffects,
   events: readonly HistoryEvent[],
-  { names = new Map(), edits = [], fields, isTaskGone = false, deciders = [] }: ExplanationFacts = {},
+  { names = new Map(), edits = [], fields, isTaskGone = false, standings = [] }: ExplanationFacts = {},
 ): Explanation {
   const who = (actor: unknown) => nameOfActor(text(actor), names) ?? showActor(text(actor))
   const stepOf = (event: HistoryEvent, actor: string, kind: Kind, sentence: string): ExplainedStep => ({
@@ -229,10 +245,14 @@ export function explainCommand(
     by_name: nameOfActor(actor, names),
     event_id: event.event_id,
   })
+  const rounds = roundsOf(events)
   const chain = events.flatMap((event): ExplainedStep[] => {
     const [kind, say] = says[event.event_type] ?? []
-    const sentence = say?.(event, found, who)
-    if (kind === undefined || sentence === undefined) return []
+    const said = say?.(event, found, who)
+    if (kind === undefined || said === undefined) return []
+    const round = rounds.get(event.payload['payload_hash']) ?? []
+    const isLast = round.length > 1 && round.at(-1) === event
+    const sentence = isLast ? `${said} One person counts once, whatever roles they hold.` : said
     const step = stepOf(event, event.actor, typeof kind === 'function' ? kind(event) : kind, sentence)
     const edit =
       event.event_type === 'approval_requested'
@@ -248,9 +268,15 @@ export function explainCommand(
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
   const why = error === null ? '' : `${had}${error}`
   return {
-    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${deciders.map(sayDeciders).join('')}.`,
+    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${sayStandings(standings)}.`,
     chain,
   }
+}
+
+/** The requests for one content. */
+function roundsOf(events: readonly HistoryEvent[]): ReadonlyMap<unknown, readonly HistoryEvent[]> {
+  const requests = events.filter(({ event_type }) => event_type === 'approval_requested')
+  return Map.groupBy(requests, ({ payload }) => payload['payload_hash'])
 }
 
 const CHARS_MAX = 200

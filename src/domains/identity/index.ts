@@ -50,10 +50,10 @@ export {
   type ActivePerson,
   findHomeWorkspace,
   findMember,
-  findStanding,
+  findOrigins,
   listActive,
-  type Standing,
-  standingColumn,
+  type Origins,
+  originsColumn,
 } from './member.ts'
 export {
   confirmInvitation,

@@ -182,6 +182,7 @@ export function testDefinitions(provider: FakeProvider, children: () => ChildSta
       },
       task: anyTask,
     }),
+    ...defineWork({ ...anyWork, name: 'Fragile', type: { on_failure: 'undo' }, task: anyTask }),
     ...defineWork({
       name: 'Echo',
       payload: workPayload,

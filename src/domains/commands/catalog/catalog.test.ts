@@ -188,6 +188,14 @@ describe('openCatalog', () => {
       'missing_compensation',
     ],
     [
+      '[D12] an undo on failure without an undo',
+      replaced(
+        'command_type',
+        defineCommandType({ name: 't', description: 'Books.', side_effects: [], on_failure: 'undo', ...contract }),
+      ),
+      'nothing_to_undo',
+    ],
+    [
       '[EFF-16] a false inverse',
       replaced(
         'effect',

@@ -69,6 +69,7 @@ function findUnknownNames(definitions: readonly Definition[]): readonly CatalogF
   const policies = unknown('policy', 'unknown_policy')
   const types = unknown('command_type', 'unknown_command_type')
   const effects = unknown('effect', 'unknown_effect')
+  const undoable = new Set(ofKind(definitions, 'effect').flatMap(({ effect_type, undo }) => (undo ? effect_type : [])))
   return [
     ...ofKind(definitions, 'task').flatMap(({ spec }) => [
       ...functions(spec.name, [spec.function_name]),
@@ -77,6 +78,13 @@ function findUnknownNames(definitions: readonly Definition[]): readonly CatalogF
     ...ofKind(definitions, 'command_type').flatMap((type) => [
       ...policies(type.name, type.policies),
       ...effects(type.name, type.side_effects),
+      ...failed(type.name, [
+        [
+          type.on_failure === 'undo' && !type.side_effects.some((name) => undoable.has(name)),
+          'nothing_to_undo',
+          'has `on_failure: undo`, but none of its side effects has an undo',
+        ],
+      ]),
     ]),
     ...ofKind(definitions, 'schedule').flatMap(({ spec }) => types(spec.name, [spec.command_type])),
   ]

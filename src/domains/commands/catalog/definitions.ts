@@ -22,6 +22,10 @@ export type IngressType = (typeof ingressTypes)[number]
 export const cancellationModes = ['graceful', 'compensate_then_stop'] as const
 export type CancellationMode = (typeof cancellationModes)[number]
 
+/** What happens to the effects of a command that fails: they stay until a person decides, or they are undone at once. */
+export const failureModes = ['keep', 'undo'] as const
+type FailureMode = (typeof failureModes)[number]
+
 export const executionModes = ['sync', 'async', 'approval_gated_async', 'agentic', 'swarm'] as const
 export type ExecutionMode = (typeof executionModes)[number]
 
@@ -33,6 +37,8 @@ type ApprovalTerms = {
   readonly approval_type: string
   /** The approver if no rule names one: a person or `role:<org role>`. */
   readonly approver: string
+  /** How many different persons must approve: the approver, and each role that a rule names. A rule can ask for more. */
+  readonly quorum: number
   readonly self_decision_allowed: boolean
   /** Null: it never expires. */
   readonly expires_in_minutes: number | null
@@ -68,6 +74,7 @@ export type CommandType = {
   readonly approval: ApprovalTerms
   readonly idempotency: { readonly required: boolean; readonly key_template?: string }
   readonly cancellation_mode: CancellationMode
+  readonly on_failure: FailureMode
   /** How long a command waits for missing input. */
   readonly input_expires_in_minutes: number
   /** Set by agentic and swarm types; for others the flags of the task decide. */
@@ -92,12 +99,14 @@ export function defineCommandType(input: CommandTypeInput): CommandType {
     idempotency: { required: false },
     compensation: { supported: false },
     cancellation_mode: 'graceful' as const,
+    on_failure: 'keep' as const,
     input_expires_in_minutes: WEEK_MINUTES,
     ...input,
     approval: {
       required: false,
       approval_type: `${input.name}_approval`,
       approver: 'role:approver',
+      quorum: 1,
       self_decision_allowed: false,
       expires_in_minutes: 24 * 60,
       ...input.approval,

@@ -22,6 +22,7 @@ import {
   type Definition,
   definitionName,
   executionModes,
+  failureModes,
   ingressTypes,
 } from '../catalog/definitions.ts'
 import { findBrokenStep } from '../catalog/task-questions.ts'
@@ -146,13 +147,21 @@ const commandTypeForm = z
     /** The JSON Schema of an object without additional fields. */
     payload_schema: z.looseObject({ type: z.literal('object'), additionalProperties: z.literal(false) }),
     policies: z.strictObject({ required: names }).default({ required: [] }),
-    approval: z.strictObject({ required: z.boolean(), approval_type: name.optional() }).default({ required: false }),
+    approval: z
+      .strictObject({
+        required: z.boolean().default(false),
+        approval_type: name.optional(),
+        approver: name.optional(),
+        quorum: z.int().optional(),
+      })
+      .default({ required: false }),
     artifacts: z.strictObject({ produces: names }).default({ produces: [] }),
     connector_operations: names.default([]),
     idempotency: z.strictObject({ required: z.boolean(), key_template: name.optional() }).default({ required: false }),
     compensation: z
       .strictObject({ supported: z.boolean(), command_type: name.optional() })
       .default({ supported: false }),
+    on_failure: z.enum(failureModes).default('keep'),
     error_classes: z
       .array(z.enum(errorClasses))
       .min(1)
@@ -192,6 +201,7 @@ const approvalTypeForm = z
     version,
     risk_level: z.enum(riskLevels),
     required_fields: names.default([]),
+    quorum: z.int().default(1),
     decision_values: z
       .array(z.enum(decisionValues))
       .min(2)

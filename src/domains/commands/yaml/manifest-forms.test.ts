@@ -26,6 +26,7 @@ artifacts: { produces: [reservation_confirmation] }
 connector_operations: [hotel_booking.book_hotel]
 idempotency: { required: true, key_template: "book_hotel:{booking_draft_id}" }
 compensation: { supported: true, command_type: cancel_hotel }
+on_failure: undo
 `
 const approval = `name: hotel_booking_approval
 version: 1.0.0
@@ -51,6 +52,7 @@ describe('manifests', () => {
     assert.deepEqual(type.side_effects, ['connector.hotel_booking.book_hotel', 'artifact.reservation_confirmation'])
     assert.deepEqual(type.idempotency, { required: true, key_template: 'book_hotel:{booking_draft_id}' })
     assert.deepEqual(type.compensation, { supported: true, command_type: 'cancel_hotel' })
+    assert.equal(type.on_failure, 'undo')
     const fits = (payload: object) => type.payload.safeParse(payload).success
     assert.ok(fits({ booking_draft_id: 'd', total_price: 0 }))
     assert.equal(fits({ booking_draft_id: 'd', total_price: -1 }), false)
