@@ -16,10 +16,10 @@ import {
   saveCancelled,
   saveVote,
 } from './approval.ts'
-import { type DecideApproval, decideAtOnce, type Decided, factOf, readSeen } from './decide-at-once.ts'
+import { type DecideApproval, decideAtOnce, type Decided, factOf, isStale, readSeen } from './decide-at-once.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { findStanding } from './check-deciders.ts'
-import { supersedeApprovals } from './request-approval.ts'
+import { askAgain, supersedeApprovals } from './request-approval.ts'
 import {
   applyVote,
   type Decider,
@@ -39,7 +39,8 @@ export async function decideApproval(
   input: DecideApproval,
 ): Promise<Decision<Decided>> {
   const { atOnce } = deps.owner
-  const seen = atOnce && input.edits === undefined ? await readSeen(deps, atOnce, actor, input) : undefined
+  const seen =
+    atOnce && input.edits === undefined ? await readSeen(deps, atOnce, actor.principal.userId, input) : undefined
   const known = seen?.approval ?? (await approvalTable.find(deps.db, input.workspaceId, input.approvalId))
   if (!known) return approvalTable.missing()
   await failpoint('approvals.decision_read')
@@ -97,6 +98,11 @@ async function decideLocked(
     if (!vote.ok) return vote
     const payloadHash = approval.domain_effect_id === null ? locked.command?.payloadHash : undefined
     if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
+    if (vote.value.decision === 'approved' && isStale(approval, locked.command)) {
+      const fresh = await askAgain(tx, deps, approval, actor.traceId)
+      if (!fresh.ok) return fresh
+      return tx.commitRefusal(refuseChanged({ ...approval, superseded_by: fresh.value.approval_id }))
+    }
     const pending = { approval, decider, vote: vote.value, locked }
     if (input.edits !== undefined) return approveWithEdits(tx, deps, actor, pending, input.edits)
     const recorded = await recordVote(tx, deps, actor, pending)
