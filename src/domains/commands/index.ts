@@ -121,7 +121,6 @@ export {
 } from './publish-artifact.ts'
 export { shippedPolicies } from './catalog/shipped-policies.ts'
 export {
-  countCommands,
   listAudit,
   listCommandEvents,
   listCommands,

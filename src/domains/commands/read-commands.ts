@@ -1,5 +1,4 @@
-/** Lists, histories and counts for people, by workspace and behind row security. */
-import { firstIdOf } from '#kernel/ids'
+/** Lists and histories for people, by workspace and behind row security. */
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
 import {
@@ -134,37 +133,6 @@ where ${found} and e.purpose = 'audit' and ($2::xid8 is null or (j.xid, j.seq + 
   and ($4::uuid is null or j.command_id = $4) and ($5::text is null or e.event_type = $5)
 order by ${isIndexed ? 'j.audit_type desc, j.workspace_id desc, ' : ''}j.xid desc, j.seq desc, e.place desc limit $6`
   return read(db, workspaceId, text, [before?.xid ?? null, before?.seq ?? null, commandId, eventType, limit])
-}
-
-type WorkspaceStats = {
-  readonly commands: Readonly<Record<string, number>>
-  readonly errors: Readonly<Record<string, number>>
-  readonly effects_open: number
-}
-
-const openStates = states.filter((state) => commandMachine.states[state] !== 'terminal')
-
-/** Counts since a time, by status and by error class. Reads an index range, not the whole table. */
-export function countCommands(db: Db, workspaceId: string, since: Date): Promise<WorkspaceStats> {
-  return scoped(db, workspaceId).read(async (tx) => {
-    const byStatus = await tx.query<{ name: string; count: number }>(
-      `select status as name, count(*)::integer as count from concord.commands where workspace_id = $1 and command_id >= $3 and created_at >= $2 group by 1 order by 1`,
-      [workspaceId, since, firstIdOf(since)],
-    )
-    const byError = await tx.query<{ name: string; count: number }>(
-      `select error_class as name, count(*)::integer as count from concord.commands
-       where workspace_id = $1 and command_id >= $3 and created_at >= $2 and error_class is not null group by 1 order by 1`,
-      [workspaceId, since, firstIdOf(since)],
-    )
-    const [open] = await tx.query<{ count: number }>(
-      `select count(*)::integer as count from concord.commands as c join concord.domain_effects as e on e.command_id = c.command_id
-       where c.workspace_id = $1 and c.status = any($2) and e.completed_at is null`,
-      [workspaceId, openStates],
-    )
-    const table = (rows: readonly { name: string; count: number }[]) =>
-      Object.fromEntries(rows.map(({ name, count }) => [name, count]))
-    return { commands: table(byStatus), errors: table(byError), effects_open: open?.count ?? 0 }
-  })
 }
 
 type ParkedCommand = { readonly command_id: string; readonly error: string; readonly since: Date }

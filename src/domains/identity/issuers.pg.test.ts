@@ -49,7 +49,7 @@ test('[H3] a database that existed before learns from its events who invited who
     { user_id: second.userId, by: [third.userId, second.userId, root.userId].toSorted() },
   ])
   assert.deepEqual(recorded.invitation, [{ by: [second.userId, root.userId].toSorted() }])
-  accepted(await migrateDown(opened.url, { to: 24 }))
+  accepted(await migrateDown(opened.url, { to: 25 }))
   accepted(await migrateUp(opened.url))
   assert.deepEqual(await read(), recorded)
 })

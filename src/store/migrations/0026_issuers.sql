@@ -1,4 +1,4 @@
--- 0025 issuers: through whose hands the credentials and the roles of a person came.
+-- 0026 issuers: through whose hands the credentials and the roles of a person came.
 -- Why: an administrator who invites somebody sees the invitation and could redeem it. Such a person counts as the administrator when a
 --   request of the administrator is decided, and so does a role that the requester granted after the request.
 --   The list is transitive: it holds the inviter and everybody on the inviter's own list at that time.
