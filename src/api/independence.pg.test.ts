@@ -32,7 +32,7 @@ describe('a requester who administers people', () => {
   })
   after(() => room.close())
 
-  const outcome = ({ status, body }: Answer) => `${status} ${String(body['code'] ?? 'ok')}`
+  const outcome = ({ status, body }: Answer) => `${status} ${(body['code'] as string | undefined) ?? 'ok'}`
   async function ask<T>(path: string, body: unknown, key = root.key): Promise<T> {
     const answer = await room.post(path, body, key)
     assert.ok(answer.status < 300, JSON.stringify(answer.body))
