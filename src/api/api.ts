@@ -1,6 +1,7 @@
 /** Assembles the HTTP API: the guards in order, then the routes. */
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
+import { drawnAhead } from '#kernel/ids'
 import { type FeedHub, openFeedHub } from '#store'
 import { type ApiDeps, type ApiLimits, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
@@ -119,7 +120,7 @@ export function createApi(deps: ApiDeps): Api {
   // The order matters: a request rejected by one guard is not read, parsed or looked up by a later one.
   app.use(
     '*',
-    requestIds(deps.randomBytes),
+    requestIds(drawnAhead(deps.randomBytes)),
     accessLog(deps.log, deps.onAnswered),
     responseHeaders(deps.version),
     sameOrigin({ hosts: deps.hosts ?? [], origins: deps.origins ?? [] }),
