@@ -51,6 +51,7 @@ export {
   findHomeWorkspace,
   findMember,
   findOrigins,
+  hasLeft,
   listActive,
   type Origins,
   originsColumn,
