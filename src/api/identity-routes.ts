@@ -49,11 +49,12 @@ import {
 } from '#domains/identity'
 import { type Agent, byPerson } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { cutPage } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import { auditPageOf, auditPosition, beforePosition } from './audit-routes.ts'
 import type { BadBearers } from './caller.ts'
 import { bodyProblems } from './problem.ts'
-import { cutPage, resource, routes, shown } from './resource.ts'
+import { resource, routes, shown } from './resource.ts'
 
 type Api = Pick<ApiDeps, 'db' | 'now' | 'newId' | 'randomBytes' | 'work'> & { readonly badBearers: BadBearers }
 
@@ -299,7 +300,7 @@ export const identityRoutes = routes({
     scope: ({ principal, query }) => [principal.orgId, query.event_type ?? null],
     async read({ deps: { db }, principal, query: { event_type: eventType } }, from, limit) {
       // Events of the organisation are stored under its own id, which no workspace has.
-      const rows = await listAudit(db, principal.orgId, { eventType, before: beforePosition(from), limit: limit + 1 })
+      const rows = await listAudit(db, principal.orgId, { eventType, before: beforePosition(from), limit })
       const page = cutPage(rows, limit, toEventView, auditPosition)
       return accept({ ...page, archived_files: await countArchiveFiles(db, principal.orgId) })
     },

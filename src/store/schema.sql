@@ -344,7 +344,7 @@ create table concord.commands (
 ) with (fillfactor=100);
 CREATE INDEX commands_due_ix ON concord.commands USING btree (run_after) WHERE (completed_at IS NULL);
 CREATE INDEX commands_requester_ix ON concord.commands USING btree (requested_by, workspace_id, status, command_id);
-CREATE INDEX commands_status_ix ON concord.commands USING btree (status, workspace_id, command_id);
+CREATE INDEX commands_status_ix ON concord.commands USING btree (status, workspace_id, command_id) INCLUDE (error_class);
 CREATE INDEX commands_task_ix ON concord.commands USING btree (task_name, workspace_id, status, command_id);
 CREATE UNIQUE INDEX commands_contract_key_uq ON concord.commands USING btree (contract_key, workspace_id) WHERE (contract_key IS NOT NULL);
 CREATE UNIQUE INDEX commands_idempotency_key_uq ON concord.commands USING btree (idempotency_key, workspace_id) WHERE (idempotency_key IS NOT NULL);

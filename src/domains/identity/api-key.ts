@@ -5,7 +5,7 @@ import { parseName } from '#contract'
 import { KernelFault } from '#kernel/errors'
 import { checkInstant } from '#kernel/instant'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Sql, Tx } from '#store'
+import { type Paged, pageText, type Sql, type Tx } from '#store'
 import type { Rows } from '#store/rows'
 import type { RandomBytes } from '#kernel/ids'
 import type { IdentityDeps } from './deps.ts'
@@ -220,11 +220,11 @@ export function listApiKeys(
   deps: Pick<IdentityDeps, 'db'>,
   principal: Principal,
   page: ApiKeyPage,
-): Promise<readonly StoredApiKey[]> {
-  return deps.db.query<StoredApiKey>(
-    `select ${KEY} from identity.api_keys
+): Promise<readonly (StoredApiKey & Paged)[]> {
+  return deps.db.query(
+    pageText(`select ${KEY} from identity.api_keys
       where ${IN_SCOPE} and ($4::uuid is null or id < $4)
-      order by id desc limit $5`,
+      order by id desc limit $5`),
     [...scopeOf(principal), page.beforeId, page.limit],
   )
 }

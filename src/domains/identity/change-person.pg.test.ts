@@ -219,7 +219,7 @@ describe('people', () => {
     const [event, more] = await events('user_deactivated', userId)
     assert.deepEqual(
       [event?.payload['reason'], event?.payload['keys_ended'], more],
-      ['left, took [redacted key]', 1, undefined],
+      ['left, took [redacted]', 1, undefined],
     )
     assert.equal(code(await inviteAgain(world, byPerson(admin(), TRACE), userId)), 'identity.user.deactivated')
     const back = accepted(await reactivatePerson(world, byPerson(admin(), TRACE), userId))

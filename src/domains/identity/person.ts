@@ -4,7 +4,7 @@ import { parseName } from '#contract'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { redactText } from '#kernel/secret-shapes'
 import { isUuid } from '#kernel/ids'
-import type { Sql, Tx } from '#store'
+import { type Paged, pageText, type Sql, type Tx } from '#store'
 import type { IdentityDeps } from './deps.ts'
 import { appendOrgEvent } from './events.ts'
 import { findOrg, insertUser, ORG_ROLE, type StoredOrgRole, type StoredUser } from './identity-repository.ts'
@@ -254,10 +254,10 @@ export function listPeople(
   deps: { readonly db: Sql },
   orgId: string,
   { beforeId, limit }: PeoplePage,
-): Promise<StoredPerson[]> {
-  return deps.db.query<StoredPerson>(
-    `select ${PERSON} from identity.users as u
-      where u.org_id = $1 and ($2::uuid is null or u.id < $2) order by u.id desc limit $3`,
+): Promise<(StoredPerson & Paged)[]> {
+  return deps.db.query(
+    pageText(`select ${PERSON} from identity.users as u
+      where u.org_id = $1 and ($2::uuid is null or u.id < $2) order by u.id desc limit $3`),
     [orgId, beforeId, limit],
   )
 }
@@ -268,10 +268,10 @@ export function listOrgRoles(
   deps: { readonly db: Sql },
   orgId: string,
   { afterSlug, limit }: OrgRolePage,
-): Promise<StoredOrgRole[]> {
-  return deps.db.query<StoredOrgRole>(
-    `select ${ORG_ROLE} from identity.org_roles
-      where org_id = $1 and ($2::text is null or slug > $2) order by slug limit $3`,
+): Promise<(StoredOrgRole & Paged)[]> {
+  return deps.db.query(
+    pageText(`select ${ORG_ROLE} from identity.org_roles
+      where org_id = $1 and ($2::text is null or slug > $2) order by slug limit $3`),
     [orgId, afterSlug, limit],
   )
 }
