@@ -1,11 +1,10 @@
 /** The scheduler for the API, and the checks shared by its routes: whether it runs, belongs to the caller and allows the work. */
 import { idField } from '#contract'
-import { authorize, decideUnbound } from '#domains/identity'
+import { appendOrgEvent, authorize, decideUnbound } from '#domains/identity'
 import { digestWork, namesOwnCommand, type Scheduler } from '#domains/scheduler'
-import { byPerson, credentialOf } from '#kernel/actor'
+import { byPerson } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { appendEvents, domainEventLog } from '#store'
 import type { ApiDeps, SchedulerApi } from './api-deps.ts'
 import type { StreamCount } from './event-stream.ts'
 import type { Position } from './page-cursor.ts'
@@ -72,9 +71,6 @@ export function mayRun(
   return accept(undefined)
 }
 
-/** The audit events of requests to the scheduler. A refusal follows its request. */
-const schedulerLog = domainEventLog({ scheduler_requested: 'audit', scheduler_refused: 'audit' })
-
 type Change = {
   readonly operation: string
   /** The work that the caller must be allowed to run. */
@@ -111,24 +107,20 @@ export async function change<T, V>(
     ...(digest && { command_digest: digest.value }),
   }
   await record(call, 'scheduler_requested', asked)
-  const done = await work(scheduler, { newId, requestedBy: byPerson(call.principal, call.traceId).id }, api.value)
+  const done = await work(scheduler, { newId, requestedBy: encodeId('user', call.principal.userId) }, api.value)
   if (done.ok) return accept(view(done.value))
   await record(call, 'scheduler_refused', { ...asked, code: done.code })
   return done
 }
 
-async function record(
-  { deps: { db, newId, now }, principal, traceId }: Changing,
-  type: (typeof schedulerLog.types)[number],
+/** A refusal follows its request. */
+function record(
+  { deps, principal, traceId }: Changing,
+  type: 'scheduler_requested' | 'scheduler_refused',
   payload: Readonly<Record<string, unknown>>,
 ): Promise<void> {
-  const { id: actor } = byPerson(principal, traceId)
-  const event = { eventId: newId(), type, actor, actorKind: 'human', traceId, at: now() }
-  // As every event of an organisation, it has the id of the organisation as its workspace.
-  const links = { workspace_id: principal.orgId }
-  await db.transaction((tx) =>
-    appendEvents(tx, schedulerLog, [{ ...event, payload: { ...payload, ...credentialOf(principal) }, links }]),
-  )
+  const { orgId } = principal
+  return deps.db.transaction((tx) => appendOrgEvent(tx, deps, byPerson(principal, traceId), { type, payload, orgId }))
 }
 
 export const jobParam = { job_id: idField('job') }

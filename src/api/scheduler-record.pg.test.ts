@@ -10,7 +10,7 @@ import { accepted } from '#test/tenant'
 import { encodeId } from '#kernel/ids'
 import type { Api } from './api.ts'
 
-type Recorded = { event_type: string; actor_id: string; payload: Record<string, unknown> }
+type Recorded = { event_type: string; actor: string; payload: Record<string, unknown> }
 
 describe('[H5] the record of the scheduler', () => {
   let api: TestApi
@@ -50,11 +50,12 @@ describe('[H5] the record of the scheduler', () => {
     })
     const before = (await records()).at(-1)
     const { job: queued } = await done<{ job: { state: string; requested_by: string } }>('GET', `/jobs/${job.job_id}`)
-    assert.deepEqual([queued.state, queued.requested_by], ['queued', `user:${writer.principal.userId}`])
+    assert.deepEqual([queued.state, queued.requested_by], ['queued', encodeId('user', writer.principal.userId)])
     assert.equal(before?.event_type, 'scheduler_requested')
-    assert.equal(before.actor_id, queued.requested_by)
+    assert.equal(before.actor, queued.requested_by)
     const { by_key_id, command_digest, ...payload } = before.payload
-    assert.deepEqual(payload, { operation: 'submit_job', job_type: 'shell', job_id: job.job_id })
+    const target = { target_type: 'job', target_id: job.job_id }
+    assert.deepEqual(payload, { operation: 'submit_job', job_type: 'shell', job_id: job.job_id, ...target })
     assert.match(String(command_digest), /^sha256:[0-9a-f]{64}$/)
     assert.ok(by_key_id)
     // The same work has the same digest; other params have another.
@@ -75,7 +76,7 @@ describe('[H5] the record of the scheduler', () => {
     await done('PATCH', `/templates/${template.template_id}`, { priority: 1 })
     const wanted = { name: 's', template_id: template.template_id, cron_expression: '0 0 1 1 *' }
     const { schedule_id, requested_by } = await done<Record<string, string>>('POST', '/schedules', wanted)
-    assert.equal(requested_by, `user:${api.ours.people.writer.principal.userId}`)
+    assert.equal(requested_by, encodeId('user', api.ours.people.writer.principal.userId))
     await done('PATCH', `/schedules/${schedule_id}`, { cron_expression: '0 0 2 1 *' })
     await done('POST', `/schedules/${schedule_id}/disable`)
     await done('POST', `/schedules/${schedule_id}/enable`)

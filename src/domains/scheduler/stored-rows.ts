@@ -32,7 +32,7 @@ export type StoredJob = {
   readonly hold: JobHold | null
   readonly not_before: number | null
   readonly cancelled_at: number | null
-  /** Who asked for it over HTTP, such as `user:0197…`; null for a local program. */
+  /** Who asked for it over HTTP, such as `user_0197…`; null for a local program. */
   readonly requested_by: string | null
 }
 

@@ -110,7 +110,7 @@ export function checkParams(template: StoredTemplate, params: JsonObject): Decis
 
 export type SubmitJob = z.input<typeof submitJobBody>
 
-/** What a request over HTTP adds: the id that its record names, and the requester. */
+/** What a request over HTTP adds: the id that its record names, and the requester, such as `user_0197…`. */
 export type Requested = { readonly jobId?: string; readonly requestedBy?: string | null }
 
 export function submitJob(scheduler: Scheduler, body: SubmitJob, requested: Requested = {}): Decision<StoredJob> {
