@@ -327,8 +327,8 @@ export const commandRoutes = routes({
         const names = await listNames(db, call.principal.orgId, actorsOf(found, events, edits))
         const task = taskOf(commands.catalog, found.command)
         const pending = await findPending(db, { workspaceId, commandId })
-        const blocked = [...(await findStanding(db, pending)).values()].flatMap(({ blocked: found }) => found ?? [])
-        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }
+        const standings = [...(await findStanding(db, pending)).values()]
+        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings }
         const archives = await listArchivesOf(db, workspaceId, commandId)
         return toExplanationView(commandId, explainCommand(found, events, facts), archives)
       }),

@@ -13,7 +13,7 @@ type InboxRow = StoredApproval & Paged & { readonly deadline: string; readonly i
 
 /**
  * $1 workspace, $2 person, $3 the references that name the person, $4 the org roles of the person, $5 only the person's own, $6
- * type or null, $7 command or null, $8 deadline and $9 approval to start after or null, $10 limit.
+ * type or null, $7 command or null, $8 deadline and $9 approval to start after or null, $10 limit, $11 who issued the credentials of the person.
  */
 const listInbox = statement<InboxRow>(
   'approvals.list_inbox',
@@ -21,7 +21,8 @@ const listInbox = statement<InboxRow>(
      from concord.approvals t
     cross join lateral (select (
             (t.approver = any ($3::text[]) or t.approver_roles && $4::text[] or t.request_payload->'approvers' ?| $3::text[])
-            and (t.self_decision_allowed or t.requested_by <> $2::text)
+            and (t.self_decision_allowed or (t.requested_by <> $2::text
+                 and (not t.requested_by = any ($11::text[]) or t.request_payload @> '{"contract": {"counts_invited": true}}')))
             and not $2::text = any (t.approved_by) and not ${countsElsewhere('$2::text')}
             and (t.expires_at is null or t.expires_at > statement_timestamp())) as is_mine) own
     where t.workspace_id = $1::uuid and t.status = 'pending' and (own.is_mine or not $5::boolean)
@@ -100,6 +101,7 @@ function readRows(db: Db, person: Person, query: ListApprovals): Promise<readonl
       approvalId,
       // One extra row shows whether there is a next page.
       query.limit + 1,
+      (person.origins?.issuers ?? []).map((userId) => personOf({ userId })),
     ]),
   )
 }
