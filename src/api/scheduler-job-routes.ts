@@ -105,8 +105,8 @@ export const schedulerJobRoutes = routes({
     answers: { 201: ['The queued job.', jobView] },
     problems: [404, 409],
     handle(call) {
-      const { job_type, template_id } = call.body
-      const facts = { job_type, template_id: template_id && encodeId('job_template', template_id) }
+      const { job_type, template_id, idempotency_key } = call.body
+      const facts = { job_type, template_id: template_id && encodeId('job_template', template_id), idempotency_key }
       const asked = { operation: 'submit_job', may: [call.body], runs: [call.body], creates: 'job', facts } as const
       return change(call, asked, toJobView, (scheduler, { newId: jobId, requestedBy }) =>
         submitJob(scheduler, call.sent, { jobId, requestedBy }),

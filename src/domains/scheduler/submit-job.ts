@@ -6,11 +6,7 @@ import { KernelFault } from '#kernel/errors'
 import { parseIdempotencyKey } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
 import { guardValue, parseGuardedObject } from '#kernel/json-guard'
-<<<<<<< HEAD
 import type { JsonObject, JsonValue } from '#kernel/json-value'
-=======
-import type { JsonObject } from '#kernel/json-value'
->>>>>>> main
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { submitGroupBody, submitJobBody } from './contract.ts'
 import { query, type SqlReader, type WriteTx } from './database.ts'
@@ -116,12 +112,9 @@ export function checkParams(template: StoredTemplate, params: JsonObject): Decis
 
 export type SubmitJob = z.input<typeof submitJobBody>
 
-<<<<<<< HEAD
 /** What a request over HTTP adds: the id that its record names, and the requester, such as `user_0197…`. */
 export type Requested = { readonly jobId?: string; readonly requestedBy?: string | null }
 
-export function submitJob(scheduler: Scheduler, body: SubmitJob, requested: Requested = {}): Decision<StoredJob> {
-=======
 const selectKey = query<{ job_id: string; fingerprint: string }, { key: string }>(
   'select job_id, fingerprint from job_keys where idempotency_key = $key',
 )
@@ -130,8 +123,7 @@ const insertKey = query<never, { key: string; fingerprint: string; job_id: strin
 )
 
 /** With a key, the same request again returns its job as it is now. */
-export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<StoredJob> {
->>>>>>> main
+export function submitJob(scheduler: Scheduler, body: SubmitJob, requested: Requested = {}): Decision<StoredJob> {
   const parsed = parseInput(submitJobBody, body)
   if (!parsed.ok) return parsed
   const { group_id, not_before, idempotency_key, ...wanted } = parsed.value
@@ -144,30 +136,16 @@ export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<Store
     if (first) return first.fingerprint === fingerprint ? requireJob(tx, first.job_id) : refuseReused(first.job_id)
     const prepared = prepareJob(tx, wanted)
     if (!prepared.ok) return prepared
-<<<<<<< HEAD
-    if (group_id === undefined)
-      return accept(addJob(scheduler, tx, prepared.value, { ...requested, notBefore: not_before }))
-    const group = requireOpenGroup(tx, group_id)
-    if (!group.ok) return group
-    const order = nextGroupOrder(tx, group_id)
-    return accept(
-      addJob(scheduler, tx, prepared.value, { ...requested, notBefore: not_before, group: group.value, order }),
-    )
-=======
     const placing = placeNew(tx, group_id)
     if (!placing.ok) return placing
-    const job = addJob(scheduler, tx, prepared.value, { notBefore: not_before, ...placing.value })
+    const job = addJob(scheduler, tx, prepared.value, { ...requested, notBefore: not_before, ...placing.value })
     if (key.value !== undefined) tx.run(insertKey, { key: key.value, fingerprint, job_id: job.job_id })
     return accept(job)
->>>>>>> main
   })
   if (submitted.ok) scheduler.pass('submit.committed')
   return submitted
 }
 
-<<<<<<< HEAD
-type Placing = Requested & {
-=======
 function placeNew(tx: WriteTx, groupId: string | undefined): Decision<Placing> {
   if (groupId === undefined) return accept({})
   const group = requireOpenGroup(tx, groupId)
@@ -182,8 +160,7 @@ function refuseReused(jobId: string): Refusal {
   })
 }
 
-type Placing = {
->>>>>>> main
+type Placing = Requested & {
   readonly notBefore?: Date | undefined
   readonly group?: StoredGroup
   readonly order?: number

@@ -1,4 +1,4 @@
--- 0003 scheduler_requesters: who asked for a job or a schedule over HTTP.
+-- 0004 scheduler_requesters: who asked for a job or a schedule over HTTP.
 -- Why: a job runs a program on this machine, so the row says who is responsible for it. Null: a local program, which has the file anyway.
 -- Locks: the whole file while it runs. Reverse: drop the columns.
 
