@@ -5,10 +5,10 @@ import { accept, type Decision } from '#kernel/refusal'
 import { type Db, type Sql, statement } from '#store'
 import { approvalTable, findDatabaseTime } from './approval.ts'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
-import { resolveApprovers } from './request-approval.ts'
+import { payloadOf, resolveApprovers } from './request-approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
-import { countedIn, requestContract } from './decide-vote.ts'
-import { type ApprovalTypes, contractOf } from './approval-type.ts'
+import { countedIn, isAuthor, requestContract } from './decide-vote.ts'
+import type { ApprovalTypes } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Stable, since programs read them. */
@@ -90,7 +90,7 @@ function ableOf(
     const ref = personOf(person)
     const isOwn = ref === approval.requested_by && !approval.self_decision_allowed
     const isCounted = approval.approved_by.includes(ref) || countedIn(others, ref).length > 0
-    return isAsked(approval, person) && !isAgent(person) && !isOwn && !isCounted
+    return isAsked(approval, person) && !isAgent(person) && !isOwn && !isCounted && !isAuthor(approval, ref)
   })
 }
 
@@ -253,17 +253,17 @@ export async function findRequestsBlocked(
   )
 }
 
-function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Asking> {
+export function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Asking> {
   const type = types.find(request.approvalType)
   if (!type.ok) return type
   const asked = resolveApprovers(type.value, request)
   if (!asked.ok) return asked
-  const { approver, approvers, roles, requestedBy, approvalsRequired, selfDecisionAllowed } = asked.value
+  const { approver, roles, requestedBy, approvalsRequired, selfDecisionAllowed } = asked.value
   return accept({
     status: 'pending',
     approver,
     approver_roles: roles,
-    request_payload: { ...request.content, approvers, contract: contractOf(type.value) },
+    request_payload: payloadOf(request, asked.value),
     domain_effect_id: request.domainEffectId ?? null,
     requested_by: requestedBy,
     approved_by: [],

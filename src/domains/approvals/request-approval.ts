@@ -2,12 +2,18 @@
 import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
-import { higherRisk } from '#kernel/policy/policy'
+import { higherRisk, type RiskLevel } from '#kernel/policy/policy'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
 import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'
 import { actorAs, approvalTable, cancelApprovals, findDatabaseTime } from './approval.ts'
-import { approvalHash, type ApprovalRequest, type RequestPayload, type StoredApproval } from './stored-approval.ts'
+import {
+  approvalHash,
+  type ApprovalRequest,
+  type AskedContract,
+  type RequestPayload,
+  type StoredApproval,
+} from './stored-approval.ts'
 import { approverRef, type Asked, isPersonRef, roleSlug } from './approver.ts'
 import type { ApprovalDeps } from './deps.ts'
 import { buildPacket } from './review-packet.ts'
@@ -20,6 +26,10 @@ type ResolvedApprovers = {
   readonly roles: readonly string[]
   readonly approvalsRequired: number
   readonly selfDecisionAllowed: boolean
+  readonly riskLevel: RiskLevel
+  readonly contract: AskedContract
+  /** Whoever edited the request, if their approval does not count. */
+  readonly author: string | undefined
 }
 
 export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): Decision<ResolvedApprovers> {
@@ -38,13 +48,22 @@ export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): 
       hint: 'Name a person as user:<uuid>, or an org role.',
     })
   }
+  const riskLevel = higherRisk(type.riskLevel, request.riskLevel)
+  const contract = contractOf(type, riskLevel)
+  const editor = request.edits?.by
+  const author = editor === requestedBy || contract.editor_may_approve ? undefined : editor
+  const confirmers =
+    author !== undefined && request.requesterMayConfirm && isPersonRef(requestedBy) ? [requestedBy] : []
   const resolved: ResolvedApprovers = {
     requestedBy,
+    riskLevel,
+    contract,
+    author,
     approver,
-    approvers: [...new Set(approvers.filter((ref) => ref !== undefined))],
+    approvers: [...new Set([...approvers.filter((ref) => ref !== undefined), ...confirmers])],
     roles: [...new Set(roles.filter((slug) => slug !== undefined))],
     approvalsRequired: Math.max(type.quorum, request.approvalsRequired ?? 1),
-    selfDecisionAllowed: type.selfDecision && request.selfDecisionAllowed !== false,
+    selfDecisionAllowed: confirmers.length > 0 || (type.selfDecision && request.selfDecisionAllowed !== false),
   }
   return isReachable(resolved) ? accept(resolved) : unreachable(resolved)
 }
@@ -71,10 +90,12 @@ function isReachable({
   requestedBy,
   approvalsRequired,
   selfDecisionAllowed,
+  author,
 }: ResolvedApprovers): boolean {
   if (roles.length > 0 || !isPersonRef(approver)) return true
   const persons = new Set([approver, ...approvers])
   if (!selfDecisionAllowed) persons.delete(requestedBy)
+  if (author !== undefined) persons.delete(author)
   return persons.size >= approvalsRequired
 }
 
@@ -167,17 +188,10 @@ export async function requestApproval(
     ...request,
     packet: { ...request.packet, afterApproval: `${afterApproval}${people}` },
     requester: asked.value.requestedBy,
-    riskLevel: higherRisk(type.riskLevel, request.riskLevel),
+    riskLevel: asked.value.riskLevel,
     expiresAt,
   })
   if (!packet.ok) return packet
-  const payload: RequestPayload = {
-    ...request.content,
-    approvers: asked.value.approvers,
-    contract: contractOf(type),
-    ...(request.readBack === undefined ? {} : { read_back: request.readBack }),
-    ...(request.edits === undefined ? {} : { edits: request.edits }),
-  }
   const values = [
     deps.newId(),
     request.workspaceId,
@@ -185,7 +199,7 @@ export async function requestApproval(
     asked.value.requestedBy,
     asked.value.approver,
     type.name,
-    JSON.stringify(payload),
+    JSON.stringify(payloadOf(request, asked.value)),
     JSON.stringify(packet.value),
     expiresAt,
     keyOf(type, request, asked.value),
@@ -200,6 +214,20 @@ export async function requestApproval(
     if (row) return settle(tx, deps, by, at, row)
   }
   throw new KernelFault('approvals.request.unsettled', 'The insert of an approval was refused, but no row has its key.')
+}
+
+export function payloadOf(
+  request: ApprovalRequest,
+  { approvers, contract, author }: ResolvedApprovers,
+): RequestPayload {
+  const { content, readBack, edits } = request
+  return {
+    ...content,
+    approvers,
+    contract,
+    ...(readBack === undefined ? {} : { read_back: readBack }),
+    ...(edits === undefined ? {} : { edits: author === undefined ? edits : { ...edits, author } }),
+  }
 }
 
 async function settle(
