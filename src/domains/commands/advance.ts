@@ -182,7 +182,7 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
       }),
     )
   }
-  const replanned = command.attempt > 1 ? replanCommand(seen.catalog, found, newId) : undefined
+  const replanned = command.attempt > 1 ? replanCommand(seen.catalog, found, newId, seen.tries) : undefined
   if (replanned && !replanned.ok) return fail('validation_error', replanned.reason)
   const satisfied =
     parents.length > 0 ? [emitEvent('dependency_satisfied', systemActor, { parents: parents.length })] : []

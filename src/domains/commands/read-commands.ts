@@ -15,8 +15,8 @@ import {
 } from '#store'
 import { ABORT_TOKEN } from '#turns'
 import { columnsOf, type StoredCommand, type StoredEffect } from './command-table.ts'
-import { REQUEST_INPUT } from './asks.ts'
 import type { StoredEvent } from './contract.ts'
+import { REQUEST_INPUT } from './tasks.ts'
 
 type CommandFilter = {
   readonly status?: string | undefined

@@ -1,8 +1,8 @@
 /** Decides for each effect of a command whether it can be undone now, and if not, why. Every undo starts from this plan. Pure. */
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
-import { REQUEST_APPROVAL, REQUEST_INPUT } from './asks.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredEffect } from './command-table.ts'
+import { REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
 
 /** Why an effect stays as it is. `in_doubt`: it, or its undo, has begun and its outcome is not known yet. */
 export type KeptWhy = 'no_undo_declared' | 'already_undone' | 'in_doubt' | 'too_late'
