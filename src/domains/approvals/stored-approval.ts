@@ -68,7 +68,8 @@ export type EditRecord = {
   readonly by: string
   readonly of: string
   readonly fields: readonly string[]
-  readonly reason: string | null
+  /** Absent in older rows. */
+  readonly reason?: string | null
   /** The editor, if their approval does not count: they are an author now. */
   readonly author?: string
 }
