@@ -64,7 +64,7 @@ export type AskedContract = {
 }
 
 /** What an approver changed: the person, the replaced approval, the fields and the reason. */
-export type EditRecord = {
+type EditRecord = {
   readonly by: string
   readonly of: string
   readonly fields: readonly string[]
