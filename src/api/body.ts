@@ -2,11 +2,13 @@
 import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
+import type { RouteConfig } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { formatPath, type JsonObject } from '#kernel/json-value'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { answerProblem, type ApiContext, type ApiEnv } from './guards.ts'
+import { bodySchemaOf, KEY_HEADER, takesKey } from './resource.ts'
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i
 
@@ -58,7 +60,8 @@ export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const access = c.get('access')
     if (!access || access.body === 'raw' || c.req.method === 'GET' || c.req.method === 'HEAD') return next()
-    const body = await readJsonBody(c, limits)
+    const read = await readJsonBody(c, limits)
+    const body = read.ok ? withHeaderKey(c, access.config, read.value) : read
     if (!body.ok) return answerProblem(c, body)
     // Validators receive this checked value instead of parsing the body again.
     const value = body.value
@@ -66,6 +69,22 @@ export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
     c.set('sent', value)
     await next()
   }
+}
+
+/** The header is the field of the same name, on every route whose body has that field. */
+function withHeaderKey(
+  c: ApiContext,
+  config: RouteConfig | undefined,
+  value: JsonObject | undefined,
+): Decision<JsonObject | undefined> {
+  const key = c.req.header(KEY_HEADER)
+  if (key === undefined || !takesKey(bodySchemaOf(config))) return accept(value)
+  const sent = value?.['idempotency_key']
+  if (sent !== undefined && sent !== key)
+    return refuse('api.idempotency_key.differs', `The header ${KEY_HEADER} and the field idempotency_key differ.`, {
+      path: KEY_HEADER,
+    })
+  return accept({ ...value, idempotency_key: key })
 }
 
 const unpack = promisify(gunzip)

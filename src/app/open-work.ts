@@ -5,6 +5,7 @@ import {
   APPROVAL_QUEUE,
   type ApprovalDeps,
   appChannel,
+  askChanged,
   type NoticeChannel,
   type Notify,
   openApprovalDrive,
@@ -64,7 +65,7 @@ import { keepSchedules, openMaintenance } from './maintenance.ts'
 import { createEngineRuntime, type EngineName } from './open-runtime.ts'
 import type { Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
-import { every } from './lifecycle.ts'
+import { every, FINISHED } from './lifecycle.ts'
 import { sleep, type SystemDeps } from './system-deps.ts'
 
 export type OpenedWork = {
@@ -225,6 +226,7 @@ export async function openWork(
   const stopRenewing = every(RENEW_MS, () => commands.renewTurns(), log)
   const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),
+    every(RECONCILE_MS, () => askChangedOnce(approvals, newTraceId(), log), log),
     every(ALERT_MS, openAlertSweep(alerts), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
     every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
@@ -252,6 +254,13 @@ export async function openWork(
       await connectors.value.close()
     },
   })
+}
+
+/** A start may bring other plans than those that people were asked about. */
+async function askChangedOnce(approvals: ApprovalDeps, traceId: string, log: Log): Promise<typeof FINISHED> {
+  const commands = await askChanged(approvals, { traceId })
+  if (commands > 0) log.info({ commands }, 'asked again about commands whose plans have changed')
+  return FINISHED
 }
 
 /** How much of one artifact a process holds in memory on its way to a bucket. */

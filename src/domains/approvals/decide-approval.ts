@@ -15,11 +15,11 @@ import {
   saveCancelled,
   saveVote,
 } from './approval.ts'
-import { type DecideApproval, decideAtOnce, type Decided, factOf, readSeen } from './decide-at-once.ts'
+import { type DecideApproval, decideAtOnce, type Decided, factOf, isStale, readSeen } from './decide-at-once.ts'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { isAsked } from './approver.ts'
 import { askingOf, findStanding } from './check-deciders.ts'
-import { supersedeApprovals } from './request-approval.ts'
+import { askAgain, supersedeApprovals } from './request-approval.ts'
 import {
   applyVote,
   requestContract,
@@ -86,6 +86,11 @@ async function decideLocked(
     if (!vote.ok) return vote
     const payloadHash = approval.domain_effect_id === null ? locked.command?.payloadHash : undefined
     if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
+    if (vote.value.decision === 'approved' && isStale(approval, locked.command)) {
+      const fresh = await askAgain(tx, deps, approval, actor.traceId)
+      if (!fresh.ok) return fresh
+      return tx.commitRefusal(refuseChanged({ ...approval, superseded_by: fresh.value.approval_id }))
+    }
     const pending = { approval, vote: vote.value, locked }
     if (input.edits !== undefined) return approveWithEdits(tx, deps, actor, pending, input.edits)
     const recorded = await recordVote(tx, deps, actor, pending)

@@ -53,13 +53,21 @@ type Seen = Pick<Readable, 'version' | 'others'> & {
 export async function readSeen(
   { db }: Pick<ApprovalDeps, 'db'>,
   { read, commandOf, write }: AnswerAtOnce,
-  { workspaceId, approvalId }: DecideApproval,
+  { workspaceId, approvalId }: Pick<DecideApproval, 'workspaceId' | 'approvalId'>,
 ): Promise<Seen | undefined> {
   if (!isUuid(approvalId)) return undefined
   const [row] = await db.run(read, [approvalId, workspaceId])
   if (!row) return undefined
   const { version, asked_at: at, others, owned, ...approval } = row
   return { approval, version, at, others, command: commandOf(owned), write }
+}
+
+/** What would run is not what people were asked about. */
+export function isStale(
+  { domain_effect_id, payload_hash }: StoredApproval,
+  command: Pick<LockedCommand, 'hashNow'> | undefined,
+): boolean {
+  return domain_effect_id === null && command?.hashNow !== undefined && command.hashNow !== payload_hash
 }
 
 /** Undefined: nothing was written. */
@@ -70,8 +78,8 @@ export async function decideAtOnce(
   { approval, version, at, others, command, write }: Seen,
 ): Promise<Decision<Decided> | undefined> {
   const decided = decideVote(approval, actor.principal, input, at, others)
-  if (!decided.ok || approval.domain_effect_id !== null || command.payloadHash !== approval.payload_hash)
-    return undefined
+  const isChanged = command.payloadHash !== approval.payload_hash || isStale(approval, command)
+  if (!decided.ok || approval.domain_effect_id !== null || isChanged) return undefined
   const { value: vote } = decided
   const voted = applyVote(approval, vote, at)
   const next = nextStep(voted, others)

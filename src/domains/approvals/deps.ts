@@ -53,6 +53,11 @@ export type ApprovalOwner = {
     edited: JsonObject,
     by: Actor,
   ) => Promise<Decision<readonly ApprovalRequest[]>>
+  /**
+   * What would run has changed since people were asked, for example by a deploy. Stores what would run now, and returns the approvals that it
+   * needs (at least one). A refusal rolls everything back.
+   */
+  readonly askAgain?: (tx: Tx, approval: StoredApproval) => Promise<Decision<readonly ApprovalRequest[]>>
   /** Answers in one read and one write. Omitted, or if it cannot: under the locks. */
   readonly atOnce?: AnswerAtOnce
 }
@@ -84,7 +89,13 @@ export type JoinedVote = {
 }
 
 /** The row of the owner under its lock; only the owner reads `held`. */
-export type LockedCommand = { readonly payloadHash: string; readonly held?: unknown }
+export type LockedCommand = {
+  /** Of the content on the row. */
+  readonly payloadHash: string
+  /** Of the content that would run now. Omitted: not known. */
+  readonly hashNow?: string | undefined
+  readonly held?: unknown
+}
 
 export type ApprovalNotice = {
   readonly approval: StoredApproval

@@ -15,6 +15,7 @@ import {
   type StoredApproval,
 } from './stored-approval.ts'
 import { approverRef, type Asked, isPersonRef, roleSlug } from './approver.ts'
+import { refuseChanged } from './decide-vote.ts'
 import type { ApprovalDeps } from './deps.ts'
 import { buildPacket } from './review-packet.ts'
 
@@ -324,4 +325,26 @@ export async function supersedeApprovals(
     await tx.run(replaceApprovals, [workspaceId, commandId, ids, first.approval_id, first.payload_hash])
   }
   return accept(fresh)
+}
+
+/**
+ * What would run is no longer what people were asked about, for example after a deploy. The new requests replace the old ones. Returns the first of
+ * them.
+ */
+export async function askAgain(
+  tx: Tx,
+  deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify' | 'owner'>,
+  approval: StoredApproval,
+  traceId: string,
+): Promise<Decision<StoredApproval>> {
+  const { workspace_id: workspaceId, command_id: commandId } = approval
+  const asked = await deps.owner.askAgain?.(tx, approval)
+  if (!asked?.ok) return asked ?? refuseChanged(approval)
+  const by = { id: 'system', kind: 'system', traceId } as const
+  const { value: requests } = asked
+  const fresh = await supersedeApprovals(tx, deps, by, { workspaceId, commandId, why: 'plan_changed', requests })
+  if (!fresh.ok) return fresh
+  const [first] = fresh.value
+  if (!first) throw new KernelFault('approvals.revision.empty', 'No approval was requested for the changed plan.')
+  return accept(first)
 }
