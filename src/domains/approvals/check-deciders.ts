@@ -1,9 +1,7 @@
 /** Checks whether enough persons can decide an open approval now, and explains why not. */
 import { type ActivePerson, listActive } from '#domains/identity'
-import { bySystem } from '#kernel/actor'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, type Sql, statement } from '#store'
-import { approvalTable, findDatabaseTime } from './approval.ts'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { payloadOf, resolveApprovers } from './request-approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
@@ -31,7 +29,7 @@ export type Blocked = {
 }
 
 /** The part of an approval that decides who may answer; a request that is not stored yet also has it. */
-type Asking = Pick<
+export type Asking = Pick<
   StoredApproval,
   | 'status'
   | 'approver'
@@ -280,20 +278,21 @@ function listAsked(sql: Sql, workspaceId: string, asked: readonly Asking[]) {
   })
 }
 
-/** Records the block once for each cause. Returns undefined when enough persons can decide. */
-export async function noteBlocked(
+/** For the turns of an approval; `others` are the other approvals of its command. */
+export async function findBlocked(
   { db }: Pick<ApprovalDeps, 'db'>,
-  approval: StoredApproval,
-  traceId: string,
+  { approval, others }: { readonly approval: StoredApproval; readonly others: readonly Asking[] },
 ): Promise<BlockedNotice | undefined> {
-  const blocked = (await findStanding(db, [approval])).get(approval.approval_id)?.blocked
+  const persons = await listAsked(db, approval.workspace_id, [approval, ...others])
+  const blocked = checkDeciders(approval, persons, others)
   if (!blocked) return undefined
   const none = { userIds: [], orgRoles: [] }
   const active = await listActive(db, { workspaceId: approval.workspace_id, ...none, admins: true })
-  const admins = active.map(({ userId }) => `user:${userId}`)
+  return { blocked, admins: active.map(({ userId }) => `user:${userId}`) }
+}
+
+/** The same cause is one event. */
+export function blockedFact({ blocked, admins }: BlockedNotice, at: Date) {
   const { code, reason, possible, required } = blocked
-  const at = await findDatabaseTime(db)
-  const payload = { code, reason, possible, required, admins }
-  await approvalTable.append(db, approval, bySystem(traceId), { type: 'approval_blocked', at, payload, round: code })
-  return { blocked, admins }
+  return { type: 'approval_blocked', at, payload: { code, reason, possible, required, admins }, round: code } as const
 }
