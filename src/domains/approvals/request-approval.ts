@@ -4,7 +4,7 @@ import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
 import { higherRisk, type RiskLevel } from '#kernel/policy/policy'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { statement, type Tx } from '#store'
+import { statement, type Tx, untilSettled } from '#store'
 import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'
 import { actorAs, approvalTable, cancelApprovals } from './approval.ts'
 import {
@@ -171,9 +171,6 @@ const insertApproval = statement<AskedRow>(
 
 type Requested = { readonly inserted: boolean; readonly approval: StoredApproval }
 
-/** A concurrent winner commits within one statement, so the second attempt finds its row; more than a few mean a broken key. */
-const LOOKS_MAX = 10
-
 export async function requestApproval(
   tx: Tx,
   deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify'>,
@@ -204,7 +201,14 @@ export async function requestApproval(
     expiresAt: null,
   })
   if (!packet.ok) return packet
-  const approvalId = deps.newId()
+  const payload: RequestPayload = {
+    ...request.content,
+    approvers: asked.value.approvers,
+    contract: contractOf(type),
+    ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
+    ...(request.readBack === undefined ? {} : { read_back: request.readBack }),
+    ...(request.edits === undefined ? {} : { edits: request.edits }),
+  }
   const values = [
     approvalId,
     request.workspaceId,
@@ -223,11 +227,8 @@ export async function requestApproval(
     request.domainEffectId ?? null,
     ...requestedEvent(deps, by, approvalId, request, asked.value),
   ]
-  for (let look = 1; look <= LOOKS_MAX; look++) {
-    const [row] = await tx.run(insertApproval, values)
-    if (row) return settle(tx, deps, row)
-  }
-  throw new KernelFault('approvals.request.unsettled', 'The insert of an approval was refused, but no row has its key.')
+  const row = await untilSettled('concord.approvals', async () => (await tx.run(insertApproval, values))[0])
+  return settle(tx, deps, row)
 }
 
 export function payloadOf(
