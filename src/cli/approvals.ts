@@ -79,11 +79,7 @@ async function countUnread(cli: Cli): Promise<number> {
 }
 
 export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs: number): string {
-<<<<<<< HEAD
-  const { approval_id: id, meanings, blocked_by, edited } = approval
-=======
-  const { approval_id: id, meanings, blocked_by, not_counted, counts_invited } = approval
->>>>>>> main
+  const { approval_id: id, meanings, blocked_by, not_counted, counts_invited, edited } = approval
   const packet: Partial<ReviewPacket> = approval.packet
   const said = (text: string | undefined) => showLine(text ?? '')
   const hidden = (packet.hidden_characters ?? []).map(showLine).join(', ')

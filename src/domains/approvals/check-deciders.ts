@@ -5,14 +5,9 @@ import { type Db, type Sql, statement } from '#store'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { payloadOf, resolveApprovers } from './request-approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
-<<<<<<< HEAD
 import { countedIn, isAuthor, requestContract } from './decide-vote.ts'
-import type { ApprovalTypes } from './approval-type.ts'
-=======
-import { countedIn, requestContract } from './decide-vote.ts'
 import { findDependence, INDEPENDENT, sayDependence } from './independence.ts'
-import { type ApprovalTypes, contractOf } from './approval-type.ts'
->>>>>>> main
+import type { ApprovalTypes } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Stable, since programs read them. */
@@ -95,11 +90,8 @@ function ableOf(
   return persons.filter((person) => {
     const ref = personOf(person)
     const isCounted = approval.approved_by.includes(ref) || countedIn(others, ref).length > 0
-<<<<<<< HEAD
-    return isAsked(approval, person) && !isAgent(person) && !isOwn && !isCounted && !isAuthor(approval, ref)
-=======
-    return isAsked(approval, person) && !isAgent(person) && !isCounted && findDependence(approval, person) === undefined
->>>>>>> main
+    const isFree = findDependence(approval, person) === undefined && !isAuthor(approval, ref)
+    return isAsked(approval, person) && !isAgent(person) && !isCounted && isFree
   })
 }
 
@@ -289,16 +281,7 @@ export function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decisi
     status: 'pending',
     approver,
     approver_roles: roles,
-<<<<<<< HEAD
     request_payload: payloadOf(request, asked.value),
-=======
-    request_payload: {
-      ...request.content,
-      approvers,
-      contract: contractOf(type.value),
-      ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
-    },
->>>>>>> main
     domain_effect_id: request.domainEffectId ?? null,
     requested_by: requestedBy,
     approved_by: [],

@@ -186,11 +186,8 @@ export function toApprovalView(
     approved_by: approval.approved_by.map(showActor),
     approved_by_names: approval.approved_by.map(named),
     counted_elsewhere: elsewhere.map((actor) => named(actor) ?? showActor(actor)),
-<<<<<<< HEAD
-    may_decide: !isAgent(viewer) && !isOwn && isAsked(approval, viewer) && !isCounted && !isAuthor(approval, person),
-=======
-    may_decide: !isAgent(viewer) && isIndependent && isAsked(approval, viewer) && !isCounted,
->>>>>>> main
+    may_decide:
+      !isAgent(viewer) && isIndependent && isAsked(approval, viewer) && !isCounted && !isAuthor(approval, person),
     decision_values: [...contract.decision_values],
     meanings: { ...contract.meanings },
     reason_required: [...contract.reason_required],

@@ -95,15 +95,12 @@ export function decideVote(
       facts: { approver: showActor(approval.approver) },
     })
   }
-<<<<<<< HEAD
+  if (dependence) return refuseDependent(approval, dependence)
   if (decision === 'approved' && isAuthor(approval, person)) {
     return refuse('self_approval', 'You edited this request, so another approver or the requester must confirm it.', {
       facts: { approver: showActor(approval.approver) },
     })
   }
-=======
-  if (dependence) return refuseDependent(approval, dependence)
->>>>>>> main
   if (decision === 'approved' && approval.approved_by.includes(person)) {
     return refuse('approvals.vote.repeated', 'Your approval is already counted. Somebody else must also approve.', {
       facts: { approved: approval.approved_by.length, required: approval.approvals_required },

@@ -201,14 +201,7 @@ export async function requestApproval(
     expiresAt: null,
   })
   if (!packet.ok) return packet
-  const payload: RequestPayload = {
-    ...request.content,
-    approvers: asked.value.approvers,
-    contract: contractOf(type),
-    ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
-    ...(request.readBack === undefined ? {} : { read_back: request.readBack }),
-    ...(request.edits === undefined ? {} : { edits: request.edits }),
-  }
+  const approvalId = deps.newId()
   const values = [
     approvalId,
     request.workspaceId,
@@ -235,11 +228,12 @@ export function payloadOf(
   request: ApprovalRequest,
   { approvers, contract, author }: ResolvedApprovers,
 ): RequestPayload {
-  const { content, readBack, edits } = request
+  const { content, readBack, edits, requestedAt } = request
   return {
     ...content,
     approvers,
     contract,
+    ...(requestedAt === undefined ? {} : { requested_at: requestedAt.toISOString() }),
     ...(readBack === undefined ? {} : { read_back: readBack }),
     ...(edits === undefined ? {} : { edits: author === undefined ? edits : { ...edits, author } }),
   }
