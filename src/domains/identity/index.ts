@@ -11,6 +11,7 @@ export {
   setPlatformRole,
 } from './person.ts'
 export { bootstrapAdmin } from './bootstrap-admin.ts'
+export { appendOrgEvent } from './events.ts'
 export {
   addMemberBody,
   type ApiKeyView,

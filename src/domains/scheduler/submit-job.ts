@@ -1,14 +1,18 @@
 /** Submits jobs and groups: validates the work, and adds each job at the end of its priority in one transaction. */
+import { hash } from 'node:crypto'
 import { z } from 'zod'
+import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
+import { parseIdempotencyKey } from '#kernel/idempotency-key'
+import { encodeId } from '#kernel/ids'
 import { guardValue, parseGuardedObject } from '#kernel/json-guard'
-import type { JsonObject } from '#kernel/json-value'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { submitGroupBody, submitJobBody } from './contract.ts'
-import type { SqlReader, WriteTx } from './database.ts'
+import { query, type SqlReader, type WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { insertGroup, nextGroupOrder, placeInGroup, requireOpenGroup, type SubmittedGroup } from './job-group.ts'
-import { insertJob, type NewJobRow } from './job-repository.ts'
+import { insertJob, type NewJobRow, requireJob } from './job-repository.ts'
 import { requireTemplate } from './job-template.ts'
 import { applyParamsSchema, requireJobType } from './job-types.ts'
 import { commandParams } from './runner-settings.ts'
@@ -63,6 +67,21 @@ export function namesOwnCommand(
   })
 }
 
+/** The digest of the command line and params with which this work would run now; refuses work that cannot run. */
+export function digestWork(scheduler: Scheduler, works: readonly WantedJob[]): Decision<string> {
+  return scheduler.db.read((reader) => {
+    const lines: JsonValue[] = []
+    for (const [index, work] of works.entries()) {
+      const prepared = prepareJob(reader, work)
+      if (!prepared.ok) return works.length === 1 ? prepared : atMember(prepared, index)
+      const type = requireJobType(reader, prepared.value.job_type)
+      if (!type.ok) return type
+      lines.push([JSON.parse(type.value.runner ?? 'null'), JSON.parse(prepared.value.params)])
+    }
+    return accept(`sha256:${hash('sha256', canonicalJson(lines))}`)
+  })
+}
+
 /** The caller's params override the template's, key by key at the top level. */
 export function prepareFromTemplate(template: StoredTemplate, wanted: WantedJob): Decision<PreparedJob> {
   if (wanted.job_type !== undefined && wanted.job_type !== template.job_type) {
@@ -93,24 +112,55 @@ export function checkParams(template: StoredTemplate, params: JsonObject): Decis
 
 export type SubmitJob = z.input<typeof submitJobBody>
 
-export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<StoredJob> {
+/** What a request over HTTP adds: the id that its record names, and the requester, such as `user_0197…`. */
+export type Requested = { readonly jobId?: string; readonly requestedBy?: string | null }
+
+const selectKey = query<{ job_id: string; fingerprint: string }, { key: string }>(
+  'select job_id, fingerprint from job_keys where idempotency_key = $key',
+)
+const insertKey = query<never, { key: string; fingerprint: string; job_id: string }>(
+  'insert into job_keys (idempotency_key, fingerprint, job_id) values ($key, $fingerprint, $job_id)',
+)
+
+/** With a key, the same request again returns its job as it is now. */
+export function submitJob(scheduler: Scheduler, body: SubmitJob, requested: Requested = {}): Decision<StoredJob> {
   const parsed = parseInput(submitJobBody, body)
   if (!parsed.ok) return parsed
-  const { group_id, not_before, ...wanted } = parsed.value
+  const { group_id, not_before, idempotency_key, ...wanted } = parsed.value
+  const key = idempotency_key === undefined ? accept(undefined) : parseIdempotencyKey(idempotency_key)
+  if (!key.ok) return { ...key, path: 'idempotency_key' }
+  const asked = { group_id: group_id ?? null, not_before: not_before?.getTime() ?? null, ...wanted }
+  const fingerprint = hash('sha256', canonicalJson(asked as JsonObject))
   const submitted = scheduler.db.write((tx): Decision<StoredJob> => {
+    const first = key.value === undefined ? undefined : tx.one(selectKey, { key: key.value })
+    if (first) return first.fingerprint === fingerprint ? requireJob(tx, first.job_id) : refuseReused(first.job_id)
     const prepared = prepareJob(tx, wanted)
     if (!prepared.ok) return prepared
-    if (group_id === undefined) return accept(addJob(scheduler, tx, prepared.value, { notBefore: not_before }))
-    const group = requireOpenGroup(tx, group_id)
-    if (!group.ok) return group
-    const order = nextGroupOrder(tx, group_id)
-    return accept(addJob(scheduler, tx, prepared.value, { notBefore: not_before, group: group.value, order }))
+    const placing = placeNew(tx, group_id)
+    if (!placing.ok) return placing
+    const job = addJob(scheduler, tx, prepared.value, { ...requested, notBefore: not_before, ...placing.value })
+    if (key.value !== undefined) tx.run(insertKey, { key: key.value, fingerprint, job_id: job.job_id })
+    return accept(job)
   })
   if (submitted.ok) scheduler.pass('submit.committed')
   return submitted
 }
 
-type Placing = {
+function placeNew(tx: WriteTx, groupId: string | undefined): Decision<Placing> {
+  if (groupId === undefined) return accept({})
+  const group = requireOpenGroup(tx, groupId)
+  return group.ok ? accept({ group: group.value, order: nextGroupOrder(tx, groupId) }) : group
+}
+
+function refuseReused(jobId: string): Refusal {
+  return refuse('key_reused', 'This key was used before for another request.', {
+    path: 'idempotency_key',
+    hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
+    facts: { job_id: encodeId('job', jobId) },
+  })
+}
+
+type Placing = Requested & {
   readonly notBefore?: Date | undefined
   readonly group?: StoredGroup
   readonly order?: number
@@ -120,12 +170,13 @@ type Placing = {
 /** Inserts every queued job except retries. */
 export function addJob(scheduler: Scheduler, tx: WriteTx, prepared: PreparedJob, placing: Placing = {}): StoredJob {
   const now = nowMs(scheduler)
-  const { group, order = 1, scheduleId } = placing
+  const { group, order = 1, scheduleId, jobId = scheduler.deps.newId(), requestedBy = null } = placing
   const notBefore = placing.notBefore?.getTime() ?? null
   const place = group && placeInGroup(tx, group, order)
   const isEarly = notBefore !== null && notBefore > now
   const job = insertNewJob(tx, {
-    job_id: scheduler.deps.newId(),
+    job_id: jobId,
+    requested_by: requestedBy,
     ...prepared,
     schedule_id: scheduleId ?? null,
     group_id: group?.group_id ?? null,
@@ -145,18 +196,26 @@ export function insertNewJob(tx: WriteTx, row: NewJobRow): StoredJob {
   return job
 }
 
+function atMember(refusal: Refusal, index: number): Refusal {
+  return { ...refusal, path: [`jobs[${index}]`, refusal.path].filter(Boolean).join('.') }
+}
+
 /** In a sequential group the first member enters the queue, and each other one when its predecessor has ended. */
-export function submitGroup(scheduler: Scheduler, body: z.input<typeof submitGroupBody>): Decision<SubmittedGroup> {
+export function submitGroup(
+  scheduler: Scheduler,
+  body: z.input<typeof submitGroupBody>,
+  { groupId = scheduler.deps.newId(), requestedBy = null }: Requested & { readonly groupId?: string } = {},
+): Decision<SubmittedGroup> {
   const parsed = parseInput(submitGroupBody, body)
   if (!parsed.ok) return parsed
   const { name = null, mode, on_failure, jobs: wantedJobs } = parsed.value
   return scheduler.db.write((tx) => {
-    const group = insertGroup(tx, { group_id: scheduler.deps.newId(), name, mode, on_failure, now: nowMs(scheduler) })
+    const group = insertGroup(tx, { group_id: groupId, name, mode, on_failure, now: nowMs(scheduler) })
     const jobs: StoredJob[] = []
     for (const [index, { not_before, ...wanted }] of wantedJobs.entries()) {
       const prepared = prepareJob(tx, wanted)
-      if (!prepared.ok) return { ...prepared, path: [`jobs[${index}]`, prepared.path].filter(Boolean).join('.') }
-      jobs.push(addJob(scheduler, tx, prepared.value, { notBefore: not_before, group, order: index + 1 }))
+      if (!prepared.ok) return atMember(prepared, index)
+      jobs.push(addJob(scheduler, tx, prepared.value, { requestedBy, notBefore: not_before, group, order: index + 1 }))
     }
     return accept({ group, jobs })
   })
