@@ -4,9 +4,11 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import type { RouteConfig } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
+import { refuseSecret } from '#contract'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { formatPath, type JsonObject } from '#kernel/json-value'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { hasSecretShape } from '#kernel/secret-shapes'
 import { answerProblem, type ApiContext, type ApiEnv } from './guards.ts'
 import { bodySchemaOf, KEY_HEADER, takesKey } from './resource.ts'
 
@@ -47,13 +49,32 @@ async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision
   const text = decodeText(bytes.value)
   if (!text.ok) return text
   const parsed = parseGuardedObject(text.value)
-  if (!parsed.ok || isNeeded) return parsed
+  if (!parsed.ok) return parsed
+  if (isNeeded) return findSecretField(parsed.value) ?? parsed
   const [field] = Object.keys(parsed.value)
   if (field === undefined) return parsed
   return refuse('unknown_field', 'This route takes no fields.', {
     path: formatPath([field]),
     hint: 'Leave the body out.',
   })
+}
+
+/** A room stores a reason without the secrets in it, and only the hash of an invitation. */
+const NOT_STORED_AS_SENT = ['reason', 'invitation']
+
+/**
+ * Names, keys, subjects, addresses: the texts and lists of texts of a body are stored as they are, so none may be a secret. A room checks the
+ * objects that it takes against their contract.
+ */
+function findSecretField(body: JsonObject): Refusal | undefined {
+  for (const [name, value] of Object.entries(body)) {
+    const texts: readonly unknown[] = Array.isArray(value) ? value : [value]
+    if (NOT_STORED_AS_SENT.includes(name) || !texts.some((text) => typeof text === 'string' && hasSecretShape(text)))
+      continue
+    const path = formatPath([name])
+    return refuseSecret(`\`${path}\` looks like a key, a token or a password.`, path)
+  }
+  return undefined
 }
 
 export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
