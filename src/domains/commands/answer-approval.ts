@@ -281,7 +281,12 @@ function hashNow({ catalog }: CommandDeps, { command }: CommandWithEffects): str
   const task = command.status === 'waiting_for_approval' ? taskOf(catalog, command) : undefined
   if (!task) return undefined
   const drafts = draftEffects(task, command)
-  return drafts.ok ? approvalHash(contentOf(task, command.payload, drafts.value)) : ''
+  try {
+    return drafts.ok ? approvalHash(contentOf(task, command.payload, drafts.value)) : ''
+  } catch {
+    // The function drafts something that is not JSON.
+    return ''
+  }
 }
 
 /** Validates a payload, plans it and evaluates the policy again, and stores it with its hash. */
