@@ -37,6 +37,8 @@ export type ApprovalType = {
   /** The decisions that need a reason. */
   readonly reasonRequired: readonly DecisionValue[]
   readonly editsAllowed: boolean
+  /** Whether the approval of whoever edited the request counts for the edited content. Null: only if the risk is low. */
+  readonly editorMayApprove: boolean | null
   readonly resume: Resume
   readonly remindersAfterMinutes: readonly number[]
   readonly escalation: { readonly afterMinutes: number; readonly role: string } | null
@@ -93,6 +95,7 @@ function fillIn(input: ApprovalTypeInput): ApprovalType {
     meanings: {},
     reasonRequired: ['rejected', 'request_changes'],
     editsAllowed: false,
+    editorMayApprove: null,
     remindersAfterMinutes: [],
     escalation: null,
     ui: {},
@@ -128,8 +131,8 @@ function faultOf(type: ApprovalType): string | undefined {
   return undefined
 }
 
-/** The part of the type that is copied to the row. */
-export function contractOf(type: ApprovalType): AskedContract {
+/** The part of the type that is copied to the row. `risk` is that of the request, which can be higher than that of the type. */
+export function contractOf(type: ApprovalType, risk: RiskLevel): AskedContract {
   return {
     type_version: type.version,
     about: type.about,
@@ -137,6 +140,7 @@ export function contractOf(type: ApprovalType): AskedContract {
     meanings: type.meanings,
     reason_required: type.reasonRequired,
     edits_allowed: type.editsAllowed,
+    editor_may_approve: type.editorMayApprove ?? risk === 'low',
     resume: type.resume,
     reminders_after_minutes: type.remindersAfterMinutes,
     escalation: type.escalation && {
@@ -209,6 +213,19 @@ const reconcileEffect = defineApprovalType({
   meanings: { approved: 'It happened.', rejected: 'It did not happen.' },
 })
 
+/** Whether a command continues whose requester may no longer act. Never expires: without an answer nothing begins. */
+const requesterGone = defineApprovalType({
+  name: 'requester_gone',
+  version: '1',
+  about: 'effect',
+  riskLevel: 'high',
+  expirationMinutes: null,
+  reasonRequired: ['approved', 'rejected'],
+  remindersAfterMinutes: [HOUR, 4 * HOUR, DAY],
+  resume: { on_approved: 'run_command', on_rejected: 'fail_command' },
+  meanings: { approved: 'Continue without the requester.', rejected: 'End the command.' },
+})
+
 /** An exception to a rule. It always needs a reason and a person other than the requester. */
 const override = defineApprovalType({
   name: 'override',
@@ -231,4 +248,10 @@ const escalation = defineApprovalType({
   remindersAfterMinutes: [2 * HOUR, 8 * HOUR],
 })
 
-export const builtInApprovalTypes: readonly ApprovalType[] = [commandApproval, reconcileEffect, override, escalation]
+export const builtInApprovalTypes: readonly ApprovalType[] = [
+  commandApproval,
+  reconcileEffect,
+  requesterGone,
+  override,
+  escalation,
+]
