@@ -131,7 +131,7 @@ function foldAnswered(
     const effect =
       next.t === 'call' && draft.now.effects.find(({ domain_effect_id }) => domain_effect_id === next.effectId)
     // If the answer to the write is lost, nothing can tell whether an opaque effect was called.
-    return effect && findHandler(catalog, draft.now, effect)?.class !== 'opaque' ? folded : undefined
+    return effect && findHandler(catalog, effect)?.class !== 'opaque' ? folded : undefined
   } catch {
     return undefined
   }
@@ -255,10 +255,11 @@ async function revise(
     return refuse('commands.payload.malformed', `The edited payload is not valid: ${what}.`, { path: 'edits' })
   }
   const command = { ...found.command, payload: verdict.payload }
-  const drafts = draftEffects(task, command)
+  const facts = await gatherFacts(deps, command, task.factNames)
+  const drafts = draftEffects(task, command, facts)
   if (!drafts.ok) return drafts
   const content = contentOf(task, verdict.payload, drafts.value)
-  const question = askPolicy(task, command, await gatherFacts(deps, command, task.factNames))
+  const question = askPolicy(task, command, facts)
   const at = deps.now()
   const outcome = decidePolicyOutcome(task, question.result, true, at)
   if (outcome.t !== 'approval')

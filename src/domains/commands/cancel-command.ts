@@ -106,9 +106,8 @@ type CancelWay =
 type CancelledRow = Pick<StoredCommand, 'status' | 'cancellation_mode' | 'cancellation_requested'>
 
 /** `cancellation_mode` is the mode of this request, which may differ from that of the row. */
-export function decideCancel(command: CancelledRow, { steps, kept, unsettled }: UndoPlan): CancelWay {
+export function decideCancel(command: CancelledRow, { steps, unsettled, isTouched: hasDone }: UndoPlan): CancelWay {
   const isUndoable = steps.length + unsettled.length > 0
-  const hasDone = isUndoable || kept.length > 0
   switch (command.status) {
     case 'created':
     case 'validated':

@@ -14,6 +14,7 @@ import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
 import { describeProgress, nextMoves } from './progress.ts'
 import { taskOf } from './tasks.ts'
+import type { UndoLink } from './undo-plan.ts'
 
 // The states of the machine in their order. Zod requires a non-empty list.
 const states = statesOf(commandMachine) as [CommandState, ...CommandState[]]
@@ -99,6 +100,10 @@ export const commandView = z
     created_at: timeView('When it was recorded.'),
     updated_at: timeView('When it last changed.'),
     completed_at: timeView('When it ended.').nullable(),
+    undo: z
+      .object({ command_id: idView('command'), status: commandStatus })
+      .nullable()
+      .meta({ description: 'The last command that was asked to undo it.' }),
     next: z.array(nextMoveView),
   })
   .meta({ id: 'Command', description: 'A governed request and where it stands.' })
@@ -164,17 +169,20 @@ export const dependencyBody = z.strictObject(dependency).meta({
 })
 export const cancelledView = commandView.extend({ changed: z.boolean() }).meta({ id: 'CancelledCommand' })
 
+export const undoBody = z.strictObject({ reason }).meta({ id: 'UndoCommand' })
+
 export type StoredEvent = HistoryEvent & {
   readonly command_id: string | null
   readonly purpose: string
   readonly trace_id: string
 }
 
+type ViewFacts = { readonly at: Date; readonly names?: Names; readonly undo?: UndoLink | undefined }
+
 export function toCommandView(
   catalog: Catalog,
   found: CommandWithEffects,
-  at: Date,
-  names: Names = new Map(),
+  { at, names = new Map(), undo }: ViewFacts,
 ): z.infer<typeof commandView> {
   const { command } = found
   const task = taskOf(catalog, command)
@@ -199,7 +207,8 @@ export function toCommandView(
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),
     completed_at: orNull(command.completed_at, formatInstant),
-    next: nextMoves(found, catalog, at),
+    undo: undo ? { ...undo, command_id: encodeId('command', undo.command_id) } : null,
+    next: nextMoves(found, catalog, at, undo),
   }
 }
 

@@ -110,7 +110,7 @@ export {
   shippedSchedulesFor,
 } from './scheduled-commands.ts'
 
-export { compensateDefinitions } from './compensate-task.ts'
+export { undoDefinitions } from './undo-task.ts'
 export { type Commands, openCommands } from './open-commands.ts'
 export { previewCommand, previewCommandBody, previewView } from './preview.ts'
 

@@ -2,7 +2,17 @@
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
 import { REQUEST_APPROVAL, REQUEST_INPUT } from './asks.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { StoredEffect } from './command-table.ts'
+import type { StoredCommand, StoredEffect } from './command-table.ts'
+
+/** The command type of an undo. */
+export const UNDO_TYPE = 'undo_command'
+
+/** The last command that was asked to undo a command. */
+export type UndoLink = Pick<StoredCommand, 'command_id' | 'status'>
+
+/** The undo is under way, or has undone the command. */
+export const isInForce = ({ status }: Pick<UndoLink, 'status'>) =>
+  status !== 'failed' && status !== 'cancelled' && status !== 'expired'
 
 /** Why an effect stays as it is. `in_doubt`: it, or its undo, has begun and its outcome is not known yet. */
 export type KeptWhy = 'no_undo_declared' | 'already_undone' | 'in_doubt' | 'too_late'
@@ -15,6 +25,8 @@ export type UndoPlan = {
   readonly kept: readonly KeptEffect[]
   /** Effects with an unknown outcome. Each is settled before anything is undone. */
   readonly unsettled: readonly string[]
+  /** Something was done, may have been done, or was undone. */
+  readonly isTouched: boolean
 }
 
 /** Takes all effects of a command, also its compensations. Questions to people and reads change nothing, so they are not in the plan. */
@@ -25,17 +37,20 @@ export function planUndo(
 ): UndoPlan {
   const { steps: all, unsettled } = planCompensation(effects)
   const steps = all.filter((step) => step.begun_as !== null || !isTooLate(step, effects, undos, at))
-  const kept = effects.flatMap((effect): KeptEffect[] => {
-    const { domain_effect_id: id, effect_type, status, compensates_effect_id } = effect
+  const changing = effects.filter(({ effect_type }) => {
     const isAsk = effect_type === REQUEST_APPROVAL || effect_type === REQUEST_INPUT
-    const isRead = known.get(effect_type)?.definition.class === 'read'
-    if (compensates_effect_id !== null || isAsk || isRead) return []
+    return !isAsk && known.get(effect_type)?.definition.class !== 'read'
+  })
+  const kept = changing.flatMap((effect): KeptEffect[] => {
+    const { domain_effect_id: id, status, compensates_effect_id } = effect
+    if (compensates_effect_id !== null) return []
     if (status === 'executing') return [{ effect, why: 'in_doubt' }]
     if (status !== 'succeeded' || steps.some(({ effect_id }) => effect_id === id)) return []
     if (effect.declared_compensation === null) return [{ effect, why: 'no_undo_declared' }]
     return [{ effect, why: all.some(({ effect_id }) => effect_id === id) ? 'too_late' : 'already_undone' }]
   })
-  return { steps, kept: kept.toReversed(), unsettled }
+  const isTouched = changing.some(({ status }) => status === 'succeeded' || status === 'executing')
+  return { steps, kept: kept.toReversed(), unsettled, isTouched: isTouched || unsettled.length > 0 }
 }
 
 function isTooLate(step: UndoStep, effects: readonly StoredEffect[], undos: Catalog['undos'], at: Date): boolean {

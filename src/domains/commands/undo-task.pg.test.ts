@@ -8,7 +8,7 @@ import { propose } from '#test/agents'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, aPerson, TRACE } from '#test/tenant'
 import { type EffectCall, EffectPending } from './catalog/effect-definition.ts'
-import { compensateDefinitions } from './compensate-task.ts'
+import { undoDefinitions } from './undo-task.ts'
 import type { CommandDeps } from './deps.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { byPerson } from '#kernel/actor'
@@ -26,7 +26,7 @@ describe('compensation that an agent proposes', () => {
         world = given
         return given
       },
-      () => compensateDefinitions(() => world),
+      () => undoDefinitions(() => world),
     )
     writer = room.tenant.people.writer.principal
     workspaceId = room.tenant.workspace.id
@@ -44,7 +44,7 @@ describe('compensation that an agent proposes', () => {
   const undo = async (target: string, by = writer, more: object = {}) =>
     accepted(
       await propose(room, by, {
-        toolName: 'compensate_command',
+        toolName: 'undo_command',
         payload: { command_id: encodeId('command', target), ...more },
       }),
     )
@@ -179,7 +179,7 @@ describe('compensation that an agent proposes', () => {
     // An administrator's agent has to ask as well; the administrator in person does not.
     const { principal: admin } = room.tenant.people.admin
     assert.match(await said(undo(target, admin)), /^require_approval/)
-    const id = await room.submit({ command_id: encodeId('command', target) }, { taskName: 'Compensate Command' })
+    const id = await room.submit({ command_id: encodeId('command', target) }, { taskName: 'Undo Command' })
     assert.equal(await room.settle(id), 'waiting_for_approval', 'nor does a writer decide in person')
   })
 
