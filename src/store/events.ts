@@ -71,6 +71,14 @@ export type JournalEvent = {
   readonly payload: Readonly<Record<string, unknown>>
 }
 
+/** The audit types that every command has. They are found by reading the newest rows, so they need no index. */
+export const COMMON_AUDIT_TYPES: readonly string[] = ['command_created', 'policy_evaluated', 'effect_executed']
+
+/** The value of the column `audit_type` for a row with this event. */
+export function auditTypeOf({ type, purpose }: Pick<JournalEvent, 'type' | 'purpose'>): string | null {
+  return purpose === 'audit' && !COMMON_AUDIT_TYPES.includes(type) ? type : null
+}
+
 /** Returns the log with a closed list of event types. The purpose of a type is declared only here. */
 export function domainEventLog<const E extends string>(purposes: Readonly<Record<E, EventPurpose>>): EventLog<E> {
   const purposeOf = (type: string): { readonly purpose?: EventPurpose } => {
@@ -88,6 +96,7 @@ export function domainEventLog<const E extends string>(purposes: Readonly<Record
       { name: 'entry_id', type: 'uuid', valueOf: (event) => event.eventId },
       { name: 'trace_id', type: 'text', valueOf: (event) => event.traceId },
       { name: 'created_at', type: 'timestamptz', valueOf: (event) => event.at },
+      { name: 'audit_type', type: 'text', valueOf: ({ type }) => auditTypeOf({ type, ...purposeOf(type) }) },
       {
         name: 'events',
         type: 'json',

@@ -10,8 +10,8 @@ import { type Sql, statement } from './statement.ts'
 export type FeedPosition = { readonly xid: string; readonly seq: string }
 
 const SHAPE = /^(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,18})$/
-const XID_MAX = 2n ** 64n - 1n
-const SEQ_MAX = 2n ** 63n - 1n
+export const XID_MAX = 2n ** 64n - 1n
+export const SEQ_MAX = 2n ** 63n - 1n
 
 /** Before the first event. */
 export const feedStart = '0.0'

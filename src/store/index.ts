@@ -23,7 +23,16 @@ export { parseDatabaseUrl } from './database-url.ts'
 export { type Db, type DbConfig, openDb, scoped } from './db.ts'
 export { findPortHolder } from './embedded/port.ts'
 export { type EmbeddedPostgres, openEmbeddedPostgres } from './embedded/server.ts'
-export { appendEvents, domainEventLog, type EventDraft, eventIdOf, type EventLog, type JournalEvent } from './events.ts'
+export {
+  appendEvents,
+  auditTypeOf,
+  COMMON_AUDIT_TYPES,
+  domainEventLog,
+  type EventDraft,
+  eventIdOf,
+  type EventLog,
+  type JournalEvent,
+} from './events.ts'
 export { failpoint, type FailpointName } from './failpoints.ts'
 export { constraintOf, outcomeOf, refuseConstraint, sqlStateOf, UnknownOutcome } from './faults.ts'
 export { followFeed } from './feed-follow.ts'
@@ -35,14 +44,25 @@ export {
   findFeedEnd,
   parseCursor,
   readFeed,
+  SEQ_MAX,
   SEQ_STEP,
+  XID_MAX,
 } from './feed.ts'
 export { openLane, type Submitted } from './lane.ts'
 export { migrateDown, migrateUp, migrationStatus } from './migrate.ts'
 export { type Notices, openNotices } from './notices.ts'
 export { insertOnce, type Once, refuseInProgress } from './once.ts'
 export { storeRefusals } from './refusals.ts'
-export { listStatements, type Sql, statement, type Statement } from './statement.ts'
+export {
+  bind,
+  type Bound,
+  collectParams,
+  listStatements,
+  type PgType,
+  type Sql,
+  statement,
+  type Statement,
+} from './statement.ts'
 export { defineTable, type Table } from './table.ts'
 export { together, type Tx } from './transaction.ts'
 export { isLostRace, storedMachine, transition, type TransitionResult } from './transition.ts'

@@ -304,6 +304,7 @@ export type Rows = {
     readonly seq: string
     readonly xid: string
     readonly events: JsonValue
+    readonly audit_type: string | null
   }
   'concord.memory_candidates': {
     readonly memory_candidate_id: string

@@ -44,9 +44,20 @@ create domain concord.reversibility as text constraint reversibility_ck CHECK ((
 create domain concord.swarm_run_status as text constraint swarm_run_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text])));
 CREATE OR REPLACE FUNCTION concord.are_events(events json, step_index integer)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
-RETURN (SELECT (COALESCE(bool_and(COALESCE(((btrim(e.type) <> ''::text) AND (btrim(e.actor) <> ''::text) AND (json_typeof(e.payload) = 'object'::text) AND CASE WHEN (e.purpose = 'agent_step'::text) THEN ((are_events.step_index IS NOT NULL) AND (COALESCE(e.latency_ms, 0) >= 0) AND (COALESCE(e.cost_units, (0)::numeric) >= (0)::numeric) AND (COALESCE(e.cost_units, (0)::numeric) < 'Infinity'::numeric)) ELSE ((COALESCE(e.purpose, 'event'::text) = ANY (ARRAY['event'::text, 'audit'::text])) AND (are_events.step_index IS NULL) AND (num_nulls(e.tool_name, e.latency_ms, e.token_usage, e.cost_units) = 4)) END), false)), false) AND (count(*) <= 65536)) FROM json_to_recordset(are_events.events) e(id uuid, type text, actor text, payload json, purpose text, tool_name text, latency_ms integer, token_usage json, cost_units numeric));
+AS $function$
+begin
+  return (select coalesce(bool_and((btrim(e.type) <> '' and btrim(e.actor) <> '' and json_typeof(e.payload) = 'object' and case
+      when e.purpose = 'agent_step' then step_index is not null and coalesce(e.latency_ms::integer, 0) >= 0
+        and coalesce(e.cost_units::numeric, 0) >= 0 and coalesce(e.cost_units::numeric, 0) < 'Infinity'
+      else (e.purpose is null or e.purpose in ('event', 'audit')) and step_index is null
+        and e.tool_name is null and e.latency_ms is null and e.token_usage is null and e.cost_units is null end) is true), false)
+      and count(*) <= 65536
+    from json_to_recordset(events) as e(id uuid, type text, actor text, payload json, purpose text,
+      tool_name text, latency_ms text, token_usage text, cost_units text));
+end
+$function$;
 CREATE OR REPLACE FUNCTION concord.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -331,9 +342,9 @@ create table concord.commands (
   constraint commands_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=100);
 CREATE INDEX commands_due_ix ON concord.commands USING btree (run_after) WHERE (completed_at IS NULL);
-CREATE INDEX commands_requester_ix ON concord.commands USING btree (requested_by, workspace_id, command_id);
+CREATE INDEX commands_requester_ix ON concord.commands USING btree (requested_by, workspace_id, status, command_id);
 CREATE INDEX commands_status_ix ON concord.commands USING btree (status, workspace_id, command_id);
-CREATE INDEX commands_task_ix ON concord.commands USING btree (task_name, workspace_id, command_id);
+CREATE INDEX commands_task_ix ON concord.commands USING btree (task_name, workspace_id, status, command_id);
 CREATE UNIQUE INDEX commands_idempotency_key_uq ON concord.commands USING btree (idempotency_key, workspace_id) WHERE (idempotency_key IS NOT NULL);
 alter table concord.commands enable row level security, force row level security;
 create policy commands_app on concord.commands as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -531,6 +542,7 @@ create table concord.journal (
   seq          bigint                  not null generated always as identity (increment by 65536),
   xid          xid8                    not null default pg_current_xact_id(),
   events       json                    not null,
+  audit_type   text,
   constraint journal_pk PRIMARY KEY (entry_id),
   constraint journal_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
   constraint journal_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
@@ -538,19 +550,21 @@ create table concord.journal (
   constraint journal_agent_step_ck CHECK (((step_index IS NULL) OR (agent_run_id IS NOT NULL))),
   constraint journal_events_ck CHECK (concord.are_events(events, (step_index)::integer))
 ) with (toast_tuple_target=8160);
+CREATE INDEX journal_audit_ix ON concord.journal USING btree (audit_type, workspace_id, xid, seq) WHERE (audit_type IS NOT NULL);
 CREATE INDEX journal_command_ix ON concord.journal USING btree (command_id, seq);
-CREATE INDEX journal_incidents_ix ON concord.journal USING btree (created_at) WHERE (strpos((events)::text, '"compensation_drift"'::text) > 0);
+CREATE INDEX journal_incidents_ix ON concord.journal USING btree (created_at) WHERE (audit_type = 'compensation_drift'::text);
 CREATE INDEX journal_workspace_ix ON concord.journal USING btree (workspace_id, xid, seq);
 CREATE UNIQUE INDEX journal_agent_ix ON concord.journal USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL);
 CREATE TRIGGER journal_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON concord.journal FOR EACH STATEMENT EXECUTE FUNCTION concord.refuse_change() ENABLE ALWAYS;
 alter table concord.journal enable row level security, force row level security;
 create policy journal_app on concord.journal as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 create policy journal_engine on concord.journal as permissive for all to concord_engine using (true) with check (true);
-grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events), select on concord.journal to concord_app;
-grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events), select on concord.journal to concord_engine;
+grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events, audit_type), select on concord.journal to concord_app;
+grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events, audit_type), select on concord.journal to concord_engine;
 comment on table concord.journal is 'Append-only. One row per commit and thing: all its events, in order. Replaces command_events, domain_audit_log and agent_steps.';
 comment on column concord.journal.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
 comment on column concord.journal.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
+comment on column concord.journal.audit_type is 'The type of the audit events of this row, apart from the three types that every command has.';
 
 create table concord.memory_candidates (
   memory_candidate_id uuid                            not null,

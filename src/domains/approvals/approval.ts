@@ -62,7 +62,7 @@ const castVote = statement<StoredApproval>(
  */
 export const voteExpressions = (param: string, given: string): string => `v as materialized (
   select * from json_to_record(${param}::json) as v(approval_id uuid, version text, person text, key_id uuid, state text, reason text, hash text,
-    entry_id uuid, workspace_id uuid, command_id uuid, trace_id text, created_at timestamptz, events json)
+    entry_id uuid, workspace_id uuid, command_id uuid, trace_id text, created_at timestamptz, audit_type text, events json)
 ), voted as (
   ${voteText(
     {

@@ -71,7 +71,7 @@ const INCIDENT = `select e.event_id, j.workspace_id, j.command_id, j.trace_id, e
        coalesce(c.task_name, c.command_type) as task, c.status, c.requested_by, c.error
   from concord.journal j cross join lateral concord.unpack(j.entry_id, j.events) e
   join concord.commands c on c.workspace_id = j.workspace_id and c.command_id = j.command_id
- where strpos(j.events::text, '"compensation_drift"') > 0 and e.event_type = 'compensation_drift'`
+ where j.audit_type = 'compensation_drift' and e.event_type = 'compensation_drift'`
 
 /**
  * $1 the oldest time or null, $2 limit. Null reads from one day before this database got alerts (migration 17), so an

@@ -6,6 +6,8 @@
  */
 import { KernelFault } from '#kernel/errors'
 import { encodeId, firstIdOf } from '#kernel/ids'
+import { statesOf } from '#kernel/machine'
+import { commandMachine } from '#kernel/machines/command'
 import { didYouMean } from '#kernel/nearest'
 import { findPlaces } from '#kernel/policy/destination'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
@@ -20,10 +22,12 @@ type FactSource = (
 ) => Promise<unknown>
 export type FactSources = Readonly<Record<string, FactSource>>
 
+/** All states, because the index of requesters orders by state before id. */
 const countRecent = statement<{ readonly count: number }>(
   'commands_count_recent',
   `select count(*)::integer as count from concord.commands
-where workspace_id = $1 and requested_by = $2 and command_type = $3 and created_at > $4 and command_id <> $5 and command_id >= $6`,
+where workspace_id = $1 and requested_by = $2 and command_type = $3 and created_at > $4 and command_id <> $5 and command_id >= $6
+  and status = any('{${statesOf(commandMachine).join(',')}}')`,
 )
 
 const HOUR_MS = 3_600_000

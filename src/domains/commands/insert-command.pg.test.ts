@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestRoom, type TestRoom } from '#test/commands'
 import type { Db } from '#store'
+import { newEffect } from './change.ts'
 import type { StoredCommand } from './command-table.ts'
 import { type NewCommand, openInserts } from './insert-command.ts'
 
@@ -113,6 +114,36 @@ describe('inserting commands through the lane', () => {
     for (const key of keys) assert.deepEqual(await counted('c.idempotency_key = $1', key), { commands: 1, events: 1 })
     const reused = await inserts.insert(aCommand('lane-1', { request_fingerprint: 'other' }))
     assert.equal(reused.ok ? 'accepted' : reused.code, 'key_reused')
+  })
+
+  test('a batch of any size, with and without effects: every row with its own values, in order of arrival', async (t) => {
+    const inserts = open(t)
+    for (let size = 1; size <= 17; size++) {
+      const items = Array.from({ length: size }, (_, index) => {
+        const item = aCommand(null, { payload: { subject: `${size}/${index} "ü\\\\` } })
+        const effect = newEffect({
+          domain_effect_id: room.clock.newId(),
+          effect_type: `effect.${size}.${index}`,
+          effect_payload: {},
+          idempotency_key: null,
+          declaration_order: 0,
+        })
+        return size % 2 === 0 && index % 3 > 0 ? { ...item, effects: [effect] } : item
+      })
+      await Promise.all(items.map((item) => inserts.insert(item)))
+      const stored = await room.rows(
+        `select c.command_id, c.payload, j.created_at, array(select e.effect_type::text from concord.domain_effects as e where e.command_id = c.command_id) as effects
+         from concord.commands as c join concord.journal as j using (command_id) where c.command_id = any($1::uuid[]) order by j.xid, j.seq`,
+        [items.map(({ command }) => command.command_id)],
+      )
+      const sent = items.map(({ command: { command_id, payload, updated_at }, effects }) => ({
+        command_id,
+        payload,
+        created_at: updated_at,
+        effects: effects.map(({ effect_type }) => effect_type),
+      }))
+      assert.deepEqual(stored, sent)
+    }
   })
 
   test('a command that the database refuses fails alone', async (t) => {

@@ -2,7 +2,17 @@
 import { firstIdOf } from '#kernel/ids'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
-import { type Db, type FeedPosition, SEQ_STEP, scoped, type Sql, statement } from '#store'
+import {
+  COMMON_AUDIT_TYPES,
+  type Db,
+  type FeedPosition,
+  SEQ_MAX,
+  SEQ_STEP,
+  XID_MAX,
+  scoped,
+  type Sql,
+  statement,
+} from '#store'
 import { ABORT_TOKEN } from '#turns'
 import { columnsOf, type StoredCommand, type StoredEffect } from './command-table.ts'
 import { REQUEST_INPUT } from './asks.ts'
@@ -21,15 +31,47 @@ function read<Row extends object>(db: Db, workspaceId: string, text: string, val
   return scoped(db, workspaceId).read((tx) => tx.query<Row>(text, [workspaceId, ...values]))
 }
 
-/** Newest first: ids are ordered by time. */
+const states = statesOf(commandMachine)
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
+/**
+ * Newest first: ids are ordered by time. A filter reads its own index, one range for each state, and no more commands than the page holds.
+ */
 export function listCommands(db: Db, workspaceId: string, filter: CommandFilter): Promise<readonly StoredCommand[]> {
-  const text = `select ${columnsOf('c')} from concord.commands as c
-where c.workspace_id = $1 and ($2::uuid is null or c.command_id < $2) and ($3::text is null or c.status = $3)
-  and ($4::text is null or c.task_name = $4) and ($5::text is null or c.requested_by = $5)
-order by c.command_id desc limit $6`
-  const { beforeId, status = null, taskName = null, requestedBy = null, limit } = filter
-  return read(db, workspaceId, text, [beforeId, status, taskName, requestedBy, limit])
+  const { beforeId, status, taskName, requestedBy, limit } = filter
+  const all = `select ${columnsOf('c')} from concord.commands as c`
+  const newest = 'order by c.command_id desc limit $3'
+  const page = [beforeId ?? LAST_ID, limit]
+  if (taskName !== undefined) {
+    const text = `${all} where c.command_id = any(${listedBy('i.task_name', `and ($6::text is null or i.requested_by = $6)`)}) ${newest}`
+    return read(db, workspaceId, text, [...page, status ? [status] : states, taskName, requestedBy ?? null])
+  }
+  if (requestedBy !== undefined) {
+    const text = `${all} where c.command_id = any(${listedBy('i.requested_by')}) ${newest}`
+    return read(db, workspaceId, text, [...page, status ? [status] : states, requestedBy])
+  }
+  if (status !== undefined) {
+    const text = `${all} where ${inRange('c.status, c.workspace_id, c.command_id', '$4, $1')} order by c.status desc, c.workspace_id desc, c.command_id desc limit $3`
+    return read(db, workspaceId, text, [...page, status])
+  }
+  return read(db, workspaceId, `${all} where c.workspace_id = $1 and c.command_id < $2 ${newest}`, page)
 }
+
+/**
+ * The rows of an index with these values and an id before `$2`. Conditions on the whole row and its order leave the planner no other index: for
+ * a task and a state that are frequent, but not together, it would read the commands in order of id until the page is full.
+ */
+const inRange = (columns: string, values: string) =>
+  `(${columns}) < (${values}, $2::uuid) and (${columns}) > (${values}, '${FIRST_ID}'::uuid)`
+
+/** The ids of a page by the column that leads an index of workspace, state and id. `$4` the states, `$5` the value. */
+const listedBy = (column: string, more = '') => `array(
+  select p.command_id from unnest($4::text[]) as s(state) cross join lateral (
+    select i.command_id from concord.commands as i
+    where ${inRange(`${column}, i.workspace_id, i.status, i.command_id`, '$5, $1, s.state')} ${more}
+    order by ${column} desc, i.workspace_id desc, i.status desc, i.command_id desc limit $3
+  ) as p order by p.command_id desc limit $3)`
 
 type ListedEffect = StoredEffect & { readonly command_id: string }
 
@@ -69,22 +111,29 @@ type AuditEvent = PagedEvent & FeedPosition
 type AuditFilter = {
   readonly commandId?: string | undefined
   readonly eventType?: string | undefined
-  readonly actor?: string | undefined
   readonly before: FeedPosition | null
   readonly limit: number
 }
 
-/** The audit of a workspace, the newest commit first, including rejected requests, which have no command. */
+/**
+ * The audit of a workspace, the newest commit first, including rejected requests, which have no command. A type that every command has is
+ * among the newest rows; any other type has an index.
+ */
 export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly AuditEvent[]> {
+  const { before, commandId = null, eventType = null, limit } = filter
+  const isIndexed = eventType !== null && commandId === null && !COMMON_AUDIT_TYPES.includes(eventType)
+  const index = 'j.audit_type, j.workspace_id, j.xid, j.seq'
+  // As in `inRange`: the conditions and the order of the whole index.
+  const found = isIndexed
+    ? `j.audit_type is not null and (${index}) <= ($5::text, $1, coalesce($2::xid8, '${XID_MAX}'), coalesce($3::bigint, ${SEQ_MAX})) and (${index}) >= ($5, $1, '0', 0)`
+    : `j.workspace_id = $1 and ($2::xid8 is null or (j.xid, j.seq) <= ($2, $3::bigint)) and ($5::text is null or strpos(j.events::text, '"' || $5 || '"') > 0)`
   const text = `select e.event_id, j.command_id, e.event_type, e.purpose, e.payload, e.actor, j.trace_id, j.created_at,
   (j.seq + e.place)::text as seq, j.xid::text as xid
 from concord.journal as j cross join lateral concord.unpack(j.entry_id, j.events) as e
-where j.workspace_id = $1 and e.purpose = 'audit' and ($2::xid8 is null or (j.xid, j.seq) <= ($2, $3) and (j.xid, j.seq + e.place) < ($2, $3))
-  and ($4::uuid is null or j.command_id = $4) and ($6::text is null or e.actor = $6)
-  and ($5::text is null or strpos(j.events::text, '"' || $5 || '"') > 0 and e.event_type = $5)
-order by j.xid desc, j.seq desc, e.place desc limit $7`
-  const { before, commandId = null, eventType = null, actor = null, limit } = filter
-  return read(db, workspaceId, text, [before?.xid ?? null, before?.seq ?? null, commandId, eventType, actor, limit])
+where ${found} and e.purpose = 'audit' and ($2::xid8 is null or (j.xid, j.seq + e.place) < ($2, $3))
+  and ($4::uuid is null or j.command_id = $4) and ($5::text is null or e.event_type = $5)
+order by ${isIndexed ? 'j.audit_type desc, j.workspace_id desc, ' : ''}j.xid desc, j.seq desc, e.place desc limit $6`
+  return read(db, workspaceId, text, [before?.xid ?? null, before?.seq ?? null, commandId, eventType, limit])
 }
 
 type WorkspaceStats = {
@@ -93,7 +142,7 @@ type WorkspaceStats = {
   readonly effects_open: number
 }
 
-const openStates = statesOf(commandMachine).filter((state) => commandMachine.states[state] !== 'terminal')
+const openStates = states.filter((state) => commandMachine.states[state] !== 'terminal')
 
 /** Counts since a time, by status and by error class. Reads an index range, not the whole table. */
 export function countCommands(db: Db, workspaceId: string, since: Date): Promise<WorkspaceStats> {

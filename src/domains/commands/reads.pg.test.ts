@@ -1,105 +1,170 @@
-/** Lists, histories and facts read a few pages of the database, however many commands a workspace has. */
+/** Lists, histories, counts and facts read a few pages of the database, however many commands a workspace has. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { openDb, type Db, readFeed, type Tx } from '#store'
+import { type Db, openDb, readFeed } from '#store'
+import { countBlocks } from '#test/blocks'
 import { openTestRoom, type TestRoom } from '#test/commands'
+import { growWorkspace } from '#test/large-workspace'
+import { accepted, TRACE } from '#test/tenant'
+import { compensateCommand } from './change-command.ts'
+import type { StoredCommand } from './command-table.ts'
+import { actingFor } from './deps.ts'
 import { gatherFacts } from './facts.ts'
 import { listAudit, listCommandEvents, listCommands } from './read-commands.ts'
-import type { StoredCommand } from './command-table.ts'
 
 const COMMANDS = 20_000
 const BLOCKS_MAX = 200
+const DAY_MS = 24 * 3_600_000
 
 describe('reads of a large workspace', () => {
   let room: TestRoom
   let workspaceId: string
   let sample: StoredCommand
+  let echoType: string
 
   before(async () => {
     room = await openTestRoom()
     workspaceId = room.tenant.workspace.id
-    const id = await room.submit({ subject: 's' }, { taskName: 'Echo' })
+    const echoed = await room.submit({ subject: 's' }, { taskName: 'Echo' })
+    const denied = await room.submit({ subject: 's', decide: 'deny' })
+    const waiting = await room.submit({ subject: 's', decide: 'require_approval' })
+    const booked = await room.submit({ subject: 's' }, { taskName: 'Booking' })
+    for (const id of [denied, waiting, booked]) await room.settle(id)
     const owner = openDb({ url: room.db.config.url, poolMax: 1 })
-    // Copies of one real command: rare and frequent states, tasks and requesters, over many hours.
-    await owner.query(
-      `insert into concord.commands (command_id, workspace_id, command_type, task_name, requested_by, ingress, payload, payload_hash, context,
-         status, created_at, updated_at, completed_at, run_after)
-       select (left(lpad(to_hex(1777626000000 + n * 5000), 12, '0'), 8) || '-' || right(lpad(to_hex(1777626000000 + n * 5000), 12, '0'), 4) ||
-           '-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
-         c.workspace_id, c.command_type, case when n % 5000 = 0 then 'Rare' else c.task_name end,
-         case when n % 4000 = 0 then 'user:rare' else c.requested_by end, c.ingress, c.payload, c.payload_hash, c.context,
-         case when n % 3000 = 0 then 'failed' else 'succeeded' end, to_timestamp(1777626000 + n * 5), now(), now(), null
-       from concord.commands as c cross join generate_series(1, $2::int) as n where c.command_id = $1`,
-      [id, COMMANDS],
-    )
-    await owner.query(
-      `insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, events)
-       select gen_random_uuid(), c.workspace_id, c.command_id, j.trace_id, c.created_at, j.events
-       from concord.commands as c cross join (select * from concord.journal where command_id = $1 limit 1) as j where c.command_id <> $1`,
-      [id],
-    )
-    await owner.query('vacuum analyze concord.commands, concord.journal')
+    await growWorkspace(owner, {
+      workspaceId,
+      // In turn, so that the commands of a task, of a state and of both lie far apart.
+      templates: [
+        { commandId: echoed, weight: 590 },
+        { commandId: denied, weight: 400 },
+        { commandId: waiting, weight: 9 },
+        { commandId: await drifted(), weight: 1 },
+      ],
+      copies: COMMANDS,
+      spanMs: 14 * DAY_MS,
+      until: room.clock.now(),
+    })
+    await owner.query(`update concord.commands set requested_by = 'user:rare' where task_name = 'Booking'`)
     await owner.close()
     const [row] = await room.rows<StoredCommand>(
       'select * from concord.commands order by command_id offset 10000 limit 1',
     )
     assert.ok(row)
     sample = row
+    const [echo] = await room.rows<StoredCommand>(`select * from concord.commands where task_name = 'Echo' limit 1`)
+    echoType = echo?.command_type ?? ''
   })
   after(() => room.close())
 
-  /** Runs the read with every statement explained, and returns how many blocks the statements touched. */
-  async function blocksOf(read: (db: Db) => Promise<unknown>): Promise<number> {
-    let blocks = 0
-    const explain = async (sql: Pick<Tx, 'query'>, text: string, values?: readonly unknown[]) => {
-      const rows = await sql.query<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>(
-        `explain (analyze, buffers, format json) ${text}`,
-        values,
-      )
-      const plan = rows[0]?.['QUERY PLAN'][0].Plan
-      blocks += (plan?.['Shared Hit Blocks'] ?? 0) + (plan?.['Shared Read Blocks'] ?? 0)
-    }
-    const watched = <S extends Pick<Tx, 'query' | 'run'>>(sql: S): S =>
-      Object.assign(Object.create(sql) as S, {
-        async query(text: string, values?: readonly unknown[]) {
-          if (/^(select|with)\b/.test(text) && !text.includes('set_config')) await explain(sql, text, values)
-          return sql.query(text, values)
-        },
-        async run(statement: { readonly text: string }, values?: readonly unknown[]) {
-          await explain(sql, statement.text, values)
-          return sql.run(statement as never, values)
-        },
-      })
-    const db = Object.assign(watched(room.db), {
-      transaction: (work: (tx: Tx) => Promise<unknown>, opening?: string) =>
-        room.db.transaction((tx) => work(watched(tx)), opening),
-    })
-    await read(db)
-    assert.ok(blocks > 0)
-    return blocks
+  /** A command whose compensation failed: its last write has audit events of two types. */
+  async function drifted(): Promise<string> {
+    const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
+    room.provider.modes.push('ok', 'refuse')
+    assert.equal(await room.settle(id), 'failed')
+    const operator = actingFor(room.tenant.people.admin.principal, TRACE)
+    accepted(await compensateCommand(room.world, operator, { workspaceId, commandId: id }))
+    room.provider.modes.push('refuse')
+    assert.equal(await room.settle(id), 'failed')
+    return id
   }
 
   const page = { beforeId: null, limit: 50 }
-  const reads: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
-    'all commands': (db) => listCommands(db, workspaceId, page),
-    'commands by a rare status': (db) => listCommands(db, workspaceId, { ...page, status: 'failed' }),
-    'commands by a status that no command has': (db) => listCommands(db, workspaceId, { ...page, status: 'blocked' }),
-    'commands by a rare task': (db) => listCommands(db, workspaceId, { ...page, taskName: 'Rare' }),
-    'commands of a rare requester': (db) => listCommands(db, workspaceId, { ...page, requestedBy: 'user:rare' }),
-    'a page in the middle': (db) => listCommands(db, workspaceId, { ...page, beforeId: sample.command_id }),
-    'events of a command': (db) => listCommandEvents(db, workspaceId, sample.command_id, { afterSeq: null, limit: 50 }),
-    'the audit': (db) => listAudit(db, workspaceId, { before: null, limit: 50 }),
-    'the audit of a command': (db) =>
-      listAudit(db, workspaceId, { commandId: sample.command_id, before: null, limit: 50 }),
-    'a page of the feed': (db) => readFeed(db, { workspaceId, limit: 100 }),
-    'the fact commands_last_hour': (db) =>
-      gatherFacts({ ...room.world, db, now: () => new Date((1_777_626_000 + COMMANDS * 5) * 1_000) }, sample, [
-        'commands_last_hour',
-      ]),
+  const audit = { before: null, limit: 50 }
+  type Read = (db: Db) => Promise<unknown>
+  /** Each read with the number of rows that it must return. */
+  const reads: Readonly<Record<string, readonly [Read, number]>> = {
+    'all commands': [(db) => listCommands(db, workspaceId, page), 50],
+    'commands by a rare status': [
+      (db) => listCommands(db, workspaceId, { ...page, status: 'waiting_for_approval' }),
+      50,
+    ],
+    'commands by a status that no command has': [
+      (db) => listCommands(db, workspaceId, { ...page, status: 'blocked' }),
+      0,
+    ],
+    'commands by a rare task': [(db) => listCommands(db, workspaceId, { ...page, taskName: 'Booking' }), 1],
+    'commands by a frequent task': [(db) => listCommands(db, workspaceId, { ...page, taskName: 'Work' }), 50],
+    'commands by a task that does not exist': [
+      (db) => listCommands(db, workspaceId, { ...page, taskName: 'Nobody' }),
+      0,
+    ],
+    'commands by a frequent task in a status that only others have': [
+      (db) => listCommands(db, workspaceId, { ...page, taskName: 'Echo', status: 'failed' }),
+      0,
+    ],
+    'commands by a frequent task in a rare status': [
+      (db) => listCommands(db, workspaceId, { ...page, taskName: 'Work', status: 'waiting_for_approval' }),
+      50,
+    ],
+    'commands of a rare requester': [(db) => listCommands(db, workspaceId, { ...page, requestedBy: 'user:rare' }), 1],
+    'commands of a frequent requester in a status that no command has': [
+      (db) => listCommands(db, workspaceId, { ...page, requestedBy: sample.requested_by, status: 'expired' }),
+      0,
+    ],
+    'a page in the middle': [(db) => listCommands(db, workspaceId, { ...page, beforeId: sample.command_id }), 50],
+    'a page of a task in the middle': [
+      (db) => listCommands(db, workspaceId, { ...page, taskName: 'Work', beforeId: sample.command_id }),
+      50,
+    ],
+    'events of a command': [
+      async (db) => {
+        const events = await listCommandEvents(db, workspaceId, sample.command_id, { afterSeq: null, limit: 50 })
+        return events.slice(0, 1)
+      },
+      1,
+    ],
+    'the audit': [(db) => listAudit(db, workspaceId, audit), 50],
+    'the audit of a command by type': [
+      (db) => listAudit(db, workspaceId, { ...audit, commandId: sample.command_id, eventType: 'command_created' }),
+      1,
+    ],
+    'the audit by a frequent type': [
+      (db) => listAudit(db, workspaceId, { ...audit, eventType: 'policy_evaluated' }),
+      50,
+    ],
+    'the audit by a rare type': [(db) => listAudit(db, workspaceId, { ...audit, eventType: 'approval_requested' }), 50],
+    'the audit by the second type of a write': [
+      (db) => listAudit(db, workspaceId, { ...audit, eventType: 'compensation_drift' }),
+      21,
+    ],
+    'the audit by a type that does not exist': [
+      (db) => listAudit(db, workspaceId, { ...audit, eventType: 'nothing' }),
+      0,
+    ],
+    'the audit by a type that is no audit type': [
+      (db) => listAudit(db, workspaceId, { ...audit, eventType: 'status_changed' }),
+      0,
+    ],
+    'a page of the feed': [async (db) => accepted(await readFeed(db, { workspaceId, limit: 100 })).events, 100],
   }
-  for (const [what, read] of Object.entries(reads))
-    test(`${what}: at most ${BLOCKS_MAX} blocks`, async () => {
-      const blocks = await blocksOf(read)
+  for (const [what, [read, count]] of Object.entries(reads))
+    test(`[M8] ${what}: at most ${BLOCKS_MAX} blocks`, async () => {
+      let rows: unknown
+      const blocks = await countBlocks(room.db, async (db) => void (rows = await read(db)))
+      assert.equal((rows as readonly unknown[]).length, count)
       assert.ok(blocks <= BLOCKS_MAX, `${blocks} blocks`)
     })
+
+  test(`the fact commands_last_hour: at most ${BLOCKS_MAX} blocks`, async () => {
+    let facts: Record<string, unknown> = {}
+    const blocks = await countBlocks(room.db, async (db) => {
+      facts = await gatherFacts({ ...room.world, db }, { ...sample, command_type: echoType }, ['commands_last_hour'])
+    })
+    assert.ok(Number(facts['commands_last_hour']) > 20)
+    assert.ok(blocks <= BLOCKS_MAX, `${blocks} blocks`)
+  })
+
+  test('[M8] pages by type are the pages of the whole audit', async () => {
+    const all = await listAudit(room.db, workspaceId, { ...audit, limit: 100_000 })
+    const types = new Set(all.map(({ event_type }) => event_type))
+    assert.ok(types.size > 6, [...types].join())
+    for (const eventType of types) {
+      const expected = all.filter(({ event_type }) => event_type === eventType).map(({ event_id }) => event_id)
+      const found = await listAudit(room.db, workspaceId, { ...audit, eventType, limit: 100_000 })
+      assert.deepEqual(
+        found.map(({ event_id }) => event_id),
+        expected,
+      )
+    }
+  })
 })

@@ -11,7 +11,7 @@ import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import type { JoinedVote } from '#domains/approvals'
 import type { Runtime } from '#runtime'
-import { type Db, type JournalEvent, openLane, type Sql, statement, type Statement, type Tx } from '#store'
+import { auditTypeOf, type Db, type JournalEvent, openLane, type Sql, statement, type Statement, type Tx } from '#store'
 import { ABORT_TOKEN, type Taking } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { Write, WriteEvent } from './change.ts'
@@ -74,7 +74,7 @@ const moved = (given: string) => `, moved as (
   returning w.n, w.status as new_status, c.command_id, c.workspace_id, ${columnsOf('c', changeableColumns)}
 )`
 
-/** Inserts the effects in the parameter, each for the row `n` of `commands`. */
+/** Inserts the effects in the parameter, each for its row of `commands`. */
 export const insertEffects = (effects: string, commands: string) => `
   insert into concord.domain_effects (domain_effect_id, command_id, workspace_id, effect_type, effect_payload, idempotency_key, status, result,
     compensates_effect_id, declared_compensation, declaration_order, attempt, max_attempts, turn_token, reversibility,
@@ -82,10 +82,10 @@ export const insertEffects = (effects: string, commands: string) => `
   select e.domain_effect_id, m.command_id, m.workspace_id, e.effect_type, e.effect_payload, e.idempotency_key, e.status, e.result,
     e.compensates_effect_id, e.declared_compensation, e.declaration_order, e.attempt, e.max_attempts, e.turn_token, e.reversibility,
     e.executed_by_runtime_workflow_id, m.updated_at, e.completed_at
-  from json_to_recordset(${effects}::json) as e(n integer, domain_effect_id uuid, effect_type text, effect_payload jsonb, idempotency_key text,
+  from json_to_recordset(${effects}::json) as e(command_id uuid, domain_effect_id uuid, effect_type text, effect_payload jsonb, idempotency_key text,
     status text, result jsonb, compensates_effect_id uuid, declared_compensation text, declaration_order integer, attempt integer,
     max_attempts integer, turn_token uuid, reversibility text, executed_by_runtime_workflow_id text, completed_at timestamptz)
-  join ${commands} as m on m.n = e.n
+  join ${commands} as m on m.command_id = e.command_id
 `
 
 const touched = (changes: string, ids: string) => `, touched as (
@@ -99,12 +99,21 @@ const touched = (changes: string, ids: string) => `, touched as (
   returning u.n, d.domain_effect_id
 )`
 
-const logged = `, logged as (
-  insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, events)
-  select w.entry_id, m.workspace_id, m.command_id, w.trace_id, m.updated_at, w.events
-  from moved as m join w on w.n = m.n
-  where w.events is not null
-  order by m.n
+/** `splits`: a write has several journal rows, and `more` holds those after the first. */
+const logged = (splits: boolean) => `, logged as (
+  insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, audit_type, events)
+  select r.entry_id, m.workspace_id, m.command_id, w.trace_id, m.updated_at, r.audit_type, r.events
+  from moved as m join w on w.n = m.n cross join lateral (
+    select 0 as place, w.entry_id, w.audit_type, w.events${
+      splits
+        ? `
+    union all select x.place, x.entry_id, x.audit_type, x.events
+    from json_to_recordset(w.more) as x(place integer, entry_id uuid, audit_type text, events json)`
+        : ''
+    }
+  ) as r
+  where r.events is not null
+  order by m.n, r.place
 )`
 
 const marked = `, waiting as materialized (
@@ -118,18 +127,18 @@ const marked = `, waiting as materialized (
     and c.command_id <> all($2::uuid[])
 )`
 
-/** Which parts the writes of a batch have: new effects, changed effects, a move of a command. */
-type Parts = { readonly plans: boolean; readonly touches: boolean; readonly moves: boolean }
+/** Which parts the writes of a batch have: new effects, changed effects, a move of a command, several journal rows of one write. */
+type Parts = { readonly plans: boolean; readonly touches: boolean; readonly moves: boolean; readonly splits: boolean }
 
 /** A write that depends on another room's write in the same statement, and on the version of the command. */
 type Joined = { readonly version: string; readonly vote: JoinedVote }
 
-function textOf({ plans, touches, moves }: Parts, vote: JoinedVote | undefined): string {
+function textOf({ plans, touches, moves, splits }: Parts, vote: JoinedVote | undefined): string {
   const next = plans ? 4 : 3
   return [
     `with w as materialized (
   select * from json_to_recordset($1::json)
-    as w(n integer, entry_id uuid, trace_id text, events json, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
+    as w(n integer, entry_id uuid, audit_type text, events json, more json, trace_id text, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
       is_free boolean, releases boolean, takes uuid,
       takes_ms double precision, at timestamptz, set jsonb, version text)
 )`,
@@ -137,7 +146,7 @@ function textOf({ plans, touches, moves }: Parts, vote: JoinedVote | undefined):
     moved(vote ? '\n    and exists (select from told)' : ''),
     plans ? `, planned as (${insertEffects('$3', 'moved')})` : '',
     touches ? touched(`$${next}`, `$${next + 1}`) : '',
-    logged,
+    logged(splits),
     moves ? marked : '',
     `
 select m.n, ${columnsOf('m', changeableColumns)}, ${touches ? 'array(select t.domain_effect_id from touched as t where t.n = m.n)' : "'{}'::uuid[]"} as touched,
@@ -150,10 +159,10 @@ const forms = new Map<string, Statement<Written>>()
 
 /** The variant for these parts, built once. */
 function writeStatement(parts: Parts, vote: JoinedVote | undefined): Statement<Written> {
-  const { plans, touches, moves } = parts
-  const name = ['commands_write', plans && 'plans', touches && 'touches', moves && 'moves', vote && 'voted']
-    .filter(Boolean)
-    .join('_')
+  const { plans, touches, moves, splits } = parts
+  const name = Object.entries({ plans, touches, moves, splits, voted: vote !== undefined })
+    .flatMap(([part, isThere]) => (isThere ? [part] : []))
+    .reduce((all, part) => `${all}_${part}`, 'commands_write')
   const known = forms.get(name) ?? statement<Written>(name, textOf(parts, vote))
   forms.set(name, known)
   return known
@@ -166,25 +175,55 @@ const markDue = statement<{ readonly command_id: string }>(
 
 type Sent = { readonly write: Write; readonly entryId: string; readonly takes?: Taking | undefined }
 
-/** Events as a row of the journal holds them. */
-export function journalEvents(events: readonly WriteEvent[]): readonly JournalEvent[] {
-  return events.map(({ event_type: type, actor, payload }) => {
+type JournalRow = {
+  readonly entry_id: string
+  readonly audit_type: string | null
+  readonly events: readonly JournalEvent[]
+  /** The place of its first event among the events of the write. */
+  readonly place: number
+}
+
+/**
+ * The events of one write as journal rows: one row, and a further one from each event on whose audit type the row before cannot hold. The ids
+ * of the events do not depend on the division.
+ */
+export function journalRows(entryId: string, events: readonly WriteEvent[]): readonly JournalRow[] {
+  const rows: (Omit<JournalRow, 'audit_type' | 'events'> & { audit_type: string | null; events: JournalEvent[] })[] = []
+  for (const [place, { event_type: type, actor, payload }] of events.entries()) {
     const purpose = commandEventPurposes[type]
-    return purpose === 'event' ? { type, actor, payload } : { type, purpose, actor, payload }
-  })
+    const event = purpose === 'event' ? { type, actor, payload } : { type, purpose, actor, payload }
+    const auditType = auditTypeOf(event)
+    const last = rows.at(-1)
+    if (!last || (auditType !== null && last.audit_type !== null && last.audit_type !== auditType))
+      rows.push({ entry_id: idAt(entryId, place), audit_type: auditType, events: [event], place })
+    else {
+      last.audit_type ??= auditType
+      last.events.push(event)
+    }
+  }
+  return rows
+}
+
+/** The id of the event at this place of a row: `concord.unpack` counts up the last 16 bits. */
+function idAt(entryId: string, place: number): string {
+  const last = (Number.parseInt(entryId.slice(-4), 16) + place) & 0xffff
+  return `${entryId.slice(0, -4)}${last.toString(16).padStart(4, '0')}`
 }
 
 function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<Written[]> {
   const numbered = <T extends object>(pick: (write: Write) => readonly T[]) =>
-    sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n })))
+    sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n, command_id: write.command.command_id })))
   const moves = numbered((write) => write.effectMoves)
   const docs = sent.map(({ write, entryId, takes: taking }, n) => {
     const { command, hold, from, to, releases, at, set, events } = write
+    const [first, ...more] = journalRows(entryId, events)
     return {
       n,
       entry_id: entryId,
+      audit_type: first?.audit_type,
+      events: first?.events,
+      more: more.length === 0 ? undefined : more,
       trace_id: command.context.trace_id,
-      events: events.length === 0 ? null : journalEvents(events),
       id: command.command_id,
       workspace_id: command.workspace_id,
       from_status: from,
@@ -205,6 +244,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
     plans: effects.length > 0,
     touches: moves.length > 0,
     moves: sent.some(({ write }) => write.to !== null),
+    splits: docs.some(({ more }) => more !== undefined),
   }
   return sql.run(writeStatement(parts, joined?.vote), [
     JSON.stringify(docs),

@@ -68,6 +68,11 @@ test('a history becomes a journal and comes back, event by event', async (t) => 
   assert.deepEqual(await all(), before)
   const [rows] = await db.query<{ count: number }>('select count(*)::int as count from concord.journal')
   assert.ok((rows?.count ?? 0) < before.length, 'neighbours share a row')
+  const untyped = await db.query(
+    `select from concord.domain_events as e join concord.journal as j on j.entry_id = e.entry_id
+     where e.purpose = 'audit' and j.audit_type is distinct from e.event_type`,
+  )
+  assert.equal(untyped.length, 0, 'a row has the type of its audit events, of which it holds one')
 
   // What is written now comes after it, with numbers of its own.
   await insertRow(db, 'concord.journal', rowsOf['concord.journal'](world))
