@@ -21,15 +21,18 @@ import {
   explainCommand,
   explanationView,
   readCommand,
+  readUndoLinks,
   inputBody,
   listArchivesOf,
   listCommandEvents,
   listCommands,
   listEffects,
+  listUndos,
   mapTaskToPrimitives,
   mayReadCommand,
   previewCommand,
   previewCommandBody,
+  previewUndo,
   previewView,
   proposeAction,
   proposeActionBody,
@@ -50,6 +53,9 @@ import {
   toEventView,
   toExplanationView,
   toTaskTypeView,
+  undoBody,
+  undoCommand,
+  undoPreviewView,
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
@@ -83,9 +89,14 @@ const namesOf = ({ deps, principal }: Viewer, commands: readonly StoredCommand[]
 const viewer = async (call: Viewer & Pick<Call<Api>, 'workspaceId'>, commands: readonly StoredCommand[]) => {
   const { catalog, now } = call.deps.commands
   const ids = commands.map(({ command_id }) => command_id)
-  const [names, effectsOf] = [await namesOf(call, commands), await listEffects(call.deps.db, call.workspaceId, ids)]
-  return (command: StoredCommand) =>
-    toCommandView(catalog, { command, effects: effectsOf(command.command_id) }, now(), names)
+  const { db } = call.deps
+  const [names, at] = [await namesOf(call, commands), now()]
+  const effectsOf = await listEffects(db, call.workspaceId, ids)
+  const undoOf = await listUndos(db, call.workspaceId, ids)
+  return (command: StoredCommand) => {
+    const { command_id: id } = command
+    return toCommandView(catalog, { command, effects: effectsOf(id) }, { at, names, undo: undoOf(id) })
+  }
 }
 const show = async (call: Parameters<typeof viewer>[0], command: StoredCommand) =>
   (await viewer(call, [command]))(command)
@@ -227,6 +238,34 @@ export const commandRoutes = routes({
         show(call, command),
       ),
   }),
+  previewUndo: get('/commands/{command_id}/undo', {
+    summary: 'Preview the undo of a command: what would be undone and what not; nothing is recorded',
+    role: 'writer',
+    params,
+    answers: { 200: ['The preview.', undoPreviewView] },
+    problems: [400, 404],
+    handle: (call) => previewUndo(call.deps.commands, acting(call), { ...named(call), requestId: call.requestId }),
+  }),
+  undoCommand: post('/commands/{command_id}/undo', {
+    summary: 'Submit the undo of a command that has succeeded or failed; policy decides about it',
+    role: 'writer',
+    params,
+    body: [undoBody, 'Submit the undo of a command that has succeeded or failed; policy decides about it'],
+    answers: {
+      200: ['The undo that was submitted before.', submittedView],
+      202: ['The new undo.', submittedView],
+    },
+    problems: [404, 409],
+    handle: (call) =>
+      shown(
+        undoCommand(call.deps.commands, acting(call), {
+          ...named(call),
+          ...call.body,
+          requestId: call.requestId,
+        }),
+        ({ command, isNew }) => (isNew ? toSubmittedView(command) : new Known(toSubmittedView(command))),
+      ),
+  }),
   addDependency: post('/commands/{command_id}/dependencies', {
     summary: 'Make a command that has not started wait for another one',
     role: 'writer',
@@ -294,11 +333,16 @@ export const commandRoutes = routes({
         const { workspaceId, commandId } = named(call)
         const events = await listCommandEvents(db, workspaceId, commandId, { afterSeq: null, limit: EVENTS_MAX })
         const edits = await listEdits(db, { workspaceId, commandId })
-        const names = await listNames(db, call.principal.orgId, actorsOf(found, events, edits))
         const task = taskOf(commands.catalog, found.command)
         const pending = await findPending(db, { workspaceId, commandId })
         const blocked = [...(await findBlocked(db, pending)).values()]
-        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }
+        const links = await readUndoLinks(db, found.command)
+        const names = await listNames(
+          db,
+          call.principal.orgId,
+          actorsOf(found, [...events, ...(links.undo?.events ?? [])], edits),
+        )
+        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked, ...links }
         const archives = await listArchivesOf(db, workspaceId, commandId)
         return toExplanationView(commandId, explainCommand(found, events, facts), archives)
       }),

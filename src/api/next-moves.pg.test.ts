@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { decideApproval } from '#domains/approvals'
-import { actingFor, compensateCommand, defineEffect } from '#domains/commands'
+import { type CommandDeps, defineEffect, undoDefinitions } from '#domains/commands'
 import { byPerson } from '#kernel/actor'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { decider, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
@@ -70,7 +70,16 @@ describe('what `next` says is what happens', () => {
         max_attempts: 9,
       },
     })
-    room = openRoomOn(api.world, api.ours, undefined, () => [doubtful(), ...trip])
+    let world: CommandDeps
+    room = openRoomOn(
+      api.world,
+      api.ours,
+      (given) => {
+        world = given
+        return given
+      },
+      () => [doubtful(), ...trip, ...undoDefinitions(() => world)],
+    )
     app = api.with({
       extraRoutes: (router) => {
         const deps = { ...api.deps, commands: room.world }
@@ -104,7 +113,8 @@ describe('what `next` says is what happens', () => {
   const effectsOf = (id: string) =>
     room.rows<Effect>(
       `select domain_effect_id, effect_type, status, compensates_effect_id from concord.domain_effects
-       where command_id = $1 and effect_type not in ('user.request_input', 'approval.request')`,
+       where (command_id = $1 or compensates_effect_id in (select e.domain_effect_id from concord.domain_effects as e where e.command_id = $1))
+         and effect_type not in ('user.request_input', 'approval.request')`,
       [uuidOf(id)],
     )
   async function answer(id: string, decision: string): Promise<void> {
@@ -140,6 +150,11 @@ describe('what `next` says is what happens', () => {
       await ask(`/commands/${id}/cancel`, {})
       return id
     },
+    async succeeded(done, mode) {
+      const id = await submit({ steps: done }, mode)
+      await room.settle(uuidOf(id))
+      return id
+    },
     failed: (done, mode) => arrive(done, mode, LAST, 'refuse'),
     /** Its compensation stopped: the first undo was refused. */
     async failed_undo(done, mode) {
@@ -152,19 +167,20 @@ describe('what `next` says is what happens', () => {
     },
   }
 
-  const admin = () => actingFor(api.ours.people.admin.principal, TRACE)
-
   /** Performs a move, lets the command go on until it rests, and answers the question about its outcome as `happened`. */
   async function perform(id: string, { action }: Move, happened: boolean): Promise<void> {
     const answered = happened ? 'approved' : 'rejected'
     if (action === 'cancel' || action === 'retry') await ask(`/commands/${id}/${action}`, {})
     else if (action === 'supply_input') await ask(`/commands/${id}/input`, { input: { note: 'n' } })
     else if (action === 'decide_approval') await answer(id, 'approved')
-    else if (action === 'compensate')
-      accepted(
-        await compensateCommand(room.world, admin(), { workspaceId: api.ours.workspace.id, commandId: uuidOf(id) }),
-      )
-    else assert.ok(action === 'reconcile_effect' || action === 'wait', action)
+    else if (action === 'undo') {
+      const undo = (await ask(`/commands/${id}/undo`, {})).command_id
+      await room.settle(uuidOf(undo))
+      await answer(undo, 'approved')
+      await room.settle(uuidOf(undo))
+      await room.settleWoken()
+      assert.equal(await room.settle(uuidOf(undo)), 'succeeded')
+    } else assert.ok(action === 'reconcile_effect' || action === 'wait', action)
     const status = await room.settle(uuidOf(id))
     const isAsked = action === 'reconcile_effect' || (status === 'cancelling' && action === 'cancel')
     if (!isAsked) return
@@ -173,7 +189,7 @@ describe('what `next` says is what happens', () => {
   }
 
   /** What the text of a move promises, read from the rows afterwards. */
-  async function judge(id: string, { action, what }: Move, before: readonly Effect[]): Promise<void> {
+  async function judge(id: string, { action, what }: Move, before: readonly Effect[], state: string): Promise<void> {
     const { status } = await ask(`/commands/${id}`)
     const effects = await effectsOf(id)
     const own = effects.filter(({ compensates_effect_id }) => compensates_effect_id === null)
@@ -205,8 +221,9 @@ describe('what `next` says is what happens', () => {
       case 'supply_input':
       case 'decide_approval':
         return assert.equal(status, 'succeeded')
-      case 'compensate': {
-        assert.equal(status, 'compensated')
+      case 'undo': {
+        assert.match(what, /^Request the undo of its effects/)
+        assert.equal(status, state === 'succeeded' ? 'succeeded' : 'compensated')
         const except = done.filter(({ effect_type }) => what.includes(`${effect_type}, which`))
         return assert.deepEqual(types([...undone, ...except]), types(done))
       }
@@ -233,7 +250,7 @@ describe('what `next` says is what happens', () => {
               const id = (await arriveAt(done, mode)) ?? first
               const before = await effectsOf(id)
               await perform(id, offered, happened)
-              await judge(id, offered, before).catch((error: unknown) => {
+              await judge(id, offered, before, state).catch((error: unknown) => {
                 throw new Error(`${mode}, ${situation}, ${happened}: ${offered.action}: ${offered.what}`, {
                   cause: error,
                 })

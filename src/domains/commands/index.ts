@@ -67,6 +67,7 @@ export {
   toEffectView,
   toEventView,
   toTaskTypeView,
+  undoBody,
 } from './contract.ts'
 export { openDrive, reconcileCommands } from './drive.ts'
 
@@ -110,6 +111,8 @@ export {
   shippedSchedulesFor,
 } from './scheduled-commands.ts'
 
+export type { NextMove } from './progress.ts'
+export { listUndos, previewUndo, readUndoLinks, undoCommand, undoPreviewView } from './undo-command.ts'
 export { undoDefinitions } from './undo-task.ts'
 export { type Commands, openCommands } from './open-commands.ts'
 export { previewCommand, previewCommandBody, previewView } from './preview.ts'

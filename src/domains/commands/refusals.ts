@@ -30,6 +30,11 @@ export const commandRefusals = {
   'commands.command.not_waiting': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.not_failed': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.moved': ['conflict', 'Read the command again: `next` says what can happen now.'],
+  'commands.cancel.succeeded': [
+    'conflict',
+    'POST /commands/{id}/undo requests the undo of its effects; GET /commands/{id}/undo shows what would be undone.',
+  ],
+  'commands.cancel.ended': ['conflict', 'Submit a new command if it is still wanted.'],
   'commands.undo.of_undo': ['conflict', 'Submit the request of the original command again.'],
   'commands.undo.not_ended': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.undo.cancelling': ['conflict', 'Cancel it again: the cancel undoes the rest.'],

@@ -6,13 +6,15 @@ import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Db, scoped, statement } from '#store'
 import { reasonOf } from './cancel-command.ts'
-import { listForeignUndos, readCommand } from './command-table.ts'
+import { findCommand, listForeignUndos, readCommand, type StoredCommand } from './command-table.ts'
 import { commandStatus } from './contract.ts'
 import { type CommandDeps, isAllowed } from './deps.ts'
+import type { HistoryEvent } from './explain-command.ts'
 import { previewCommand, previewView } from './preview.ts'
+import { listCommandEvents } from './read-commands.ts'
 import { rejectRequest, type SubmittedCommand, submitCommand } from './submit.ts'
 import { isInForce, UNDO_TYPE, type UndoLink } from './undo-plan.ts'
-import { findUndoTarget, judgeUndo, UNDO_COMMAND, undoKeyOf } from './undo-task.ts'
+import { findUndoTarget, judgeUndo, UNDO_COMMAND, undoKeyOf, undoneIdOf } from './undo-task.ts'
 
 type UndoRequest = {
   readonly workspaceId: string
@@ -73,7 +75,36 @@ export async function listUndos(
   return (commandId) => found.get(commandId)
 }
 
-const effectLine = { effect_id: z.string(), effect_type: z.string().meta({ example: 'connector.hotel_booking.book_hotel' }) }
+const EVENTS_MAX = 1_000
+
+type UndoLinks = {
+  readonly undo?: { readonly command: StoredCommand; readonly events: readonly HistoryEvent[] }
+  readonly undoes?: StoredCommand
+}
+
+/** The last undo of a command with its events, and the command that it undoes itself. */
+export async function readUndoLinks(db: Db, command: StoredCommand): Promise<UndoLinks> {
+  const { workspace_id: workspaceId, command_id: commandId } = command
+  if (command.command_type === UNDO_TYPE) {
+    const undoes = await findCommand(db, workspaceId, undoneIdOf(command.payload))
+    return undoes ? { undoes: undoes.command } : {}
+  }
+  const undo = (await listUndos(db, workspaceId, [commandId]))(commandId)
+  const found = undo && (await findCommand(db, workspaceId, undo.command_id))
+  if (!found) return {}
+  const page = { afterSeq: null, limit: EVENTS_MAX }
+  return {
+    undo: {
+      command: found.command,
+      events: await listCommandEvents(db, workspaceId, found.command.command_id, page),
+    },
+  }
+}
+
+const effectLine = {
+  effect_id: z.string(),
+  effect_type: z.string().meta({ example: 'connector.hotel_booking.book_hotel' }),
+}
 
 export const undoPreviewView = z
   .object({

@@ -84,7 +84,7 @@ describe('compensation that an agent proposes', () => {
     const [row] = await room.rows<{ result: object }>('select result from concord.commands where command_id = $1', [
       again.command.command_id,
     ])
-    assert.deepEqual(row?.result, { command_id: encodeId('command', target), status: 'compensated' })
+    assert.deepEqual(row?.result, { undone: 1 })
     for (const type of ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed'])
       assert.ok((await eventsOf(again.command.command_id)).includes(type), type)
     assert.equal((await undo(target)).decision, 'deny', 'nothing is left to undo')
@@ -161,7 +161,7 @@ describe('compensation that an agent proposes', () => {
     assert.equal(begun.length, 1)
   })
 
-  test('[EFF-30] the agent names a command and nothing else: no deed of its own, no command of others, none that has not failed', async () => {
+  test('[EFF-30] the agent names a command and nothing else: no deed of its own, no command of others, none that has not ended', async () => {
     const target = await aFailed(BOOK_A)
     const before = undone().length
     const said = async (asked: ReturnType<typeof undo>) => {
@@ -174,7 +174,10 @@ describe('compensation that an agent proposes', () => {
     assert.match(await said(undo(room.clock.newId())), /^deny: There is no such command/)
     const running = await room.submit({ subject: 's' })
     await room.settle(running)
-    assert.match(await said(undo(running)), /^deny: Only a failed command can be compensated; this one has succeeded/)
+    assert.match(await said(undo(running)), /^deny: None of its effects can be undone/)
+    const waiting = await room.submit({ subject: 's', decide: 'require_more_input' })
+    await room.settle(waiting)
+    assert.match(await said(undo(waiting)), /^deny: Only a command that has succeeded or failed can be undone/)
     assert.equal(undone().length, before)
     // An administrator's agent has to ask as well; the administrator in person does not.
     const { principal: admin } = room.tenant.people.admin
