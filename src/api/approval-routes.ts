@@ -7,7 +7,7 @@ import {
   type ApprovalDeps,
   approvalView,
   decideApproval,
-  findBlocked,
+  findStanding,
   getApproval,
   listApprovals,
   personsNamed,
@@ -30,10 +30,10 @@ const { list, get, post } = resource<Api>('approvals')
 
 const params = { approval_id: idField('approval') }
 
-const around = async ({ approvals: { db } }: Api, { orgId }: Principal, seen: readonly StoredApproval[]) => ({
-  names: await listNames(db, orgId, personsNamed(seen)),
-  blocked: await findBlocked(db, seen),
-})
+async function around({ approvals: { db } }: Api, { orgId }: Principal, seen: readonly StoredApproval[]) {
+  const standings = await findStanding(db, seen)
+  return { standings, names: await listNames(db, orgId, personsNamed(seen, standings)) }
+}
 
 export const approvalRoutes = routes({
   listApprovals: list('/approvals', {

@@ -1,7 +1,7 @@
 /** Commands: submit, preview, read, supply input, cancel, retry, explain; their events and effects; and agents' proposals. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView } from '#contract'
-import { findBlocked, findPending, listEdits, personIdsOf } from '#domains/approvals'
+import { findStanding, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import {
   actingFor,
   actionView,
@@ -335,7 +335,7 @@ export const commandRoutes = routes({
         const edits = await listEdits(db, { workspaceId, commandId })
         const task = taskOf(commands.catalog, found.command)
         const pending = await findPending(db, { workspaceId, commandId })
-        const blocked = [...(await findBlocked(db, pending)).values()]
+        const blocked = [...(await findStanding(db, pending)).values()].flatMap(({ blocked: found }) => found ?? [])
         const links = await readUndoLinks(db, found.command)
         const names = await listNames(
           db,

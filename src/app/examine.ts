@@ -4,6 +4,8 @@ import { access, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Refusal } from '#kernel/refusal'
 import { hintOf } from '#refusals'
+import { listBlocked } from '#domains/approvals'
+import { encodeId } from '#kernel/ids'
 import { countArchived, findBrokenInvariants, invariantCount, listParked } from '#domains/commands'
 import { checkInvariants, describeSelfCheck, isOwned, type Scheduler } from '#domains/scheduler'
 import {
@@ -123,22 +125,30 @@ async function checkStuck(url: string): Promise<DoctorFinding[]> {
     const [stuck] = await db.query<{ count: number }>(
       `select count(*)::int as count from runtime.processes where state in ('stuck', 'aborted')`,
     )
-    const count = (stuck?.count ?? 0) + (await countParked(url))
-    if (count === 0) return [well('work', 'nothing is stuck')]
-    return [broken('work', `${count} stuck`, '`concord stuck` lists it with the reasons.')]
+    // The role of the engine sees all rows.
+    const engine = openDb({ url, role: 'concord_engine', poolMax: 1 })
+    try {
+      // Commands whose task is not in the catalog.
+      const parked = await listParked(engine, 1_000)
+      const count = (stuck?.count ?? 0) + parked.length
+      const work =
+        count === 0
+          ? well('work', 'nothing is stuck')
+          : broken('work', `${count} stuck`, '`concord stuck` lists it with the reasons.')
+      return [work, approvalFinding(await listBlocked(engine))]
+    } finally {
+      await engine.close()
+    }
   } finally {
     await db.close()
   }
 }
 
-/** Counts the commands whose task is not in the catalog. Uses the role that sees all rows. */
-async function countParked(url: string): Promise<number> {
-  const db = openDb({ url, role: 'concord_engine', poolMax: 1 })
-  try {
-    return (await listParked(db, 1_000)).length
-  } finally {
-    await db.close()
-  }
+function approvalFinding(blocked: Awaited<ReturnType<typeof listBlocked>>): DoctorFinding {
+  const [first] = blocked
+  if (!first) return well('approvals', 'somebody can decide each of them')
+  const found = `${blocked.length} cannot be decided, such as ${encodeId('approval', first.approvalId)}: ${first.reason}`
+  return note('approvals', found, first.hint)
 }
 
 /** Returns one finding per broken invariant, or one finding if all hold. */

@@ -97,6 +97,7 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
     ['if no', said(meanings['rejected'])],
     ['until', deadlineOf(approval.expires_at, nowMs)],
     ['so far', approval.approvals_required > 1 ? soFar(approval) : null],
+    ['counted', approval.counted_elsewhere.length > 0 ? sayCounted(approval) : null],
     ['command', approval.command_id],
     ['blocked', blocked_by && `${said(blocked_by.reason)} (${blocked_by.code})`],
     ['to do', blocked_by && said(blocked_by.hint)],
@@ -110,6 +111,11 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
 function soFar({ approved_by, approved_by_names, approvals_required }: ApprovalView): string {
   const who = approved_by.map((id, at) => showLine(approved_by_names[at] ?? id)).join(', ')
   return `${approved_by.length} of ${approvals_required} have approved${who === '' ? '' : `: ${who}`}`
+}
+
+function sayCounted({ counted_elsewhere }: ApprovalView): string {
+  const who = counted_elsewhere.map(showLine).join(', ')
+  return `${who} approved another part of this command; one person counts once`
 }
 
 /** An approval without a decision is refused at its deadline, so the time left is shown with it. */

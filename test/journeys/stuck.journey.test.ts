@@ -54,6 +54,27 @@ test('concord stuck lists the work that waits for a person, doctor counts it, an
   assert.match((await concord('stuck')).err, /Nothing is stuck\./)
 })
 
+test('[D3] doctor names an approval that too few people can decide, and what to do', async (t) => {
+  const { room, concord } = await openOperatedRoom(t)
+  // The first call creates the tables of the runtime.
+  assert.deepEqual(JSON.parse((await concord('--json', 'stuck')).out), { items: [] })
+  const found = async () => {
+    const { findings } = JSON.parse((await concord('--json', 'doctor')).out) as {
+      findings: { check: string; state: string; found: string; next?: string }[]
+    }
+    return findings.find(({ check }) => check === 'approvals')
+  }
+  assert.equal((await found())?.state, 'well')
+  await room.settle(await room.submit({ subject: 's', decide: 'require_approval' }))
+  const { state, found: text, next } = (await found()) ?? {}
+  assert.equal(state, 'note')
+  assert.match(
+    text ?? '',
+    /^1 cannot be decided, such as appr_[0-9a-f]{32}: Nobody who may decide here has the role owner\.$/,
+  )
+  assert.match(next ?? '', /concord people grant <name> owner/)
+})
+
 test('an approved command whose task left the catalog is listed by stuck and counted by doctor, and resume retries it', async (t) => {
   const { room, owner, concord } = await openOperatedRoom(t)
   // The first call creates the tables of the runtime.

@@ -2,7 +2,7 @@
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
-import { type RiskLevel, riskLevels } from '#kernel/policy/policy'
+import { APPROVERS_MAX, isApproverCount, type RiskLevel, riskLevels } from '#kernel/policy/policy'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import {
   type ApprovalRequest,
@@ -61,8 +61,6 @@ export const effectResume: Resume = {
 }
 
 const NAME = /^[a-z][a-z0-9_]{0,63}$/
-/** A larger quorum would hardly be reached in time. */
-const QUORUM_MAX = 20
 /** A year. */
 export const MINUTES_MAX = 525_600
 
@@ -106,8 +104,7 @@ function faultOf(type: ApprovalType): string | undefined {
   if (!NAME.test(type.name)) return 'has a name that is not lower_snake_case with at most 64 characters'
   if (type.version === '') return 'has no version'
   if (!riskLevels.includes(type.riskLevel)) return 'has an unknown risk level'
-  if (!Number.isInteger(type.quorum) || type.quorum < 1 || type.quorum > QUORUM_MAX)
-    return `needs a quorum of 1 to ${QUORUM_MAX}`
+  if (!isApproverCount(type.quorum)) return `needs a quorum of 1 to ${APPROVERS_MAX}`
   if (expires !== null && !isMinutes(expires)) return `expires after 1 to ${MINUTES_MAX} minutes, or never`
   if (!type.decisionValues.every(isDecisionValue)) return 'has an unknown decision value'
   // An approval that can only be approved would be meaningless.

@@ -18,9 +18,16 @@ type VoteSql = Readonly<
   Record<'approval' | 'workspace' | 'person' | 'key' | 'state' | 'reason' | 'hash' | 'at', string>
 >
 
+/** Whether `person` has approved another open or approved approval of the command of `t`. An approval about an effect is independent. */
+export const countsElsewhere = (person: string): string => `exists (
+       select from concord.approvals o
+        where o.command_id = t.command_id and o.approval_id <> t.approval_id and o.superseded_by is null
+          and o.domain_effect_id is null and t.domain_effect_id is null and o.status in ('pending', 'approved')
+          and ${person} = any (o.approved_by))`
+
 /**
  * One statement decides one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
- * and each person once. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
+ * and each person once per command. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
  * quorum. Finds the approval by its id alone: `is true` keeps the workspace from any index.
  */
 function voteText({ approval, workspace, person, key, state, reason, hash, at }: VoteSql, from = ''): string {
@@ -36,7 +43,7 @@ function voteText({ approval, workspace, person, key, state, reason, hash, at }:
    where t.approval_id = ${approval} and (t.workspace_id = ${workspace}) is true and t.status = 'pending'
      and (t.expires_at is null or t.expires_at > statement_timestamp())
      and t.payload_hash = ${hash}
-     and (${state} <> 'approved' or not ${person} = any (t.approved_by))
+     and (${state} <> 'approved' or not (${person} = any (t.approved_by) or ${countsElsewhere(person)}))
      and (t.self_decision_allowed or t.requested_by <> ${person})`
 }
 

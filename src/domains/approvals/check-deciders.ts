@@ -2,12 +2,12 @@
 import { type ActivePerson, listActive } from '#domains/identity'
 import { bySystem } from '#kernel/actor'
 import { accept, type Decision } from '#kernel/refusal'
-import type { Sql } from '#store'
+import { type Db, type Sql, statement } from '#store'
 import { approvalTable, findDatabaseTime } from './approval.ts'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { resolveApprovers } from './request-approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
-import { requestContract } from './decide-vote.ts'
+import { countedIn, requestContract } from './decide-vote.ts'
 import { type ApprovalTypes, contractOf } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
@@ -33,6 +33,7 @@ export type Blocked = {
 /** The part of an approval that decides who may answer; a request that is not stored yet also has it. */
 type Asking = Pick<
   StoredApproval,
+  | 'status'
   | 'approver'
   | 'approver_roles'
   | 'request_payload'
@@ -43,20 +44,80 @@ type Asking = Pick<
   | 'self_decision_allowed'
 >
 
-/** `persons` are those who may act in the workspace now. Returns undefined when enough of them can decide. */
-export function checkDeciders(approval: Asking, persons: readonly ActivePerson[]): Blocked | undefined {
-  const asked = persons.filter((person) => isAsked(approval, person))
-  const able = asked.filter(
-    (person) =>
-      !isAgent(person) &&
-      !approval.approved_by.includes(personOf(person)) &&
-      (approval.self_decision_allowed || personOf(person) !== approval.requested_by),
-  )
-  const required = approval.approvals_required - approval.approved_by.length
-  if (able.length >= required) return undefined
-  const code = codeOf(approval, asked, able.length)
-  const counts = { possible: able.length, required }
-  return { code, reason: reasonOf(approval, code, counts), hint: hintOf(approval, code), ...counts }
+/**
+ * `persons` are those who may act in the workspace now, and `others` the other approvals of the command. Returns undefined when enough of
+ * them can decide.
+ */
+export function checkDeciders(
+  approval: Asking,
+  persons: readonly ActivePerson[],
+  others: readonly Asking[] = [],
+): Blocked | undefined {
+  const able = ableOf(approval, persons, others).length
+  const required = missingOf(approval)
+  if (able < required) {
+    const asked = persons.filter((person) => isAsked(approval, person))
+    const isCounted = asked.some((person) => countedIn(others, personOf(person)).length > 0)
+    const code = isCounted ? 'quorum_unreachable' : codeOf(approval, asked, able)
+    const counts = { possible: able, required }
+    return { code, reason: reasonOf(approval, code, counts), hint: hintOf(approval, code), ...counts }
+  }
+  const open = [approval, ...others.filter(({ status }) => status === 'pending')]
+  const together = open.reduce((sum, each) => sum + missingOf(each), 0)
+  const possible = countTogether(open, persons, [approval, ...others], together)
+  if (possible >= together) return undefined
+  const reason = `The approvals of this command need ${together} different people, and only ${possible} can approve: one person counts once.`
+  return {
+    code: 'quorum_unreachable',
+    reason,
+    hint: hintOf(approval, 'quorum_unreachable'),
+    possible,
+    required: together,
+  }
+}
+
+function missingOf({ approvals_required, approved_by }: Asking): number {
+  return approvals_required - approved_by.length
+}
+
+/** The persons whose approval would count now. */
+function ableOf(
+  approval: Asking,
+  persons: readonly ActivePerson[],
+  others: readonly Asking[],
+): readonly ActivePerson[] {
+  return persons.filter((person) => {
+    const ref = personOf(person)
+    const isOwn = ref === approval.requested_by && !approval.self_decision_allowed
+    const isCounted = approval.approved_by.includes(ref) || countedIn(others, ref).length > 0
+    return isAsked(approval, person) && !isAgent(person) && !isOwn && !isCounted
+  })
+}
+
+/** How many of the missing approvals can be given if each person gives one: a maximum matching of approvals and persons. */
+function countTogether(
+  open: readonly Asking[],
+  persons: readonly ActivePerson[],
+  all: readonly Asking[],
+  together: number,
+): number {
+  const places = open.flatMap((approval) => {
+    const others = all.filter((each) => each !== approval)
+    // More persons than places change nothing: one of them is always left.
+    const able = ableOf(approval, persons, others).slice(0, together).map(personOf)
+    return Array.from({ length: missingOf(approval) }, () => able)
+  })
+  const placeOf = new Map<string, number>()
+  const seat = (place: number, tried: Set<string>): boolean =>
+    (places[place] ?? []).some((person) => {
+      if (tried.has(person)) return false
+      tried.add(person)
+      const taken = placeOf.get(person)
+      if (taken !== undefined && !seat(taken, tried)) return false
+      placeOf.set(person, place)
+      return true
+    })
+  return places.filter((_, place) => seat(place, new Set())).length
 }
 
 function codeOf(approval: Asking, asked: readonly ActivePerson[], able: number): BlockCode {
@@ -77,7 +138,7 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
     case 'role_without_members':
       return `Nobody who may decide here has the role ${roles}.`
     case 'quorum_unreachable':
-      return `${required} more must approve, and only ${possible} can.`
+      return `${required} more must approve, and only ${possible} can: one person counts once per command.`
   }
 }
 
@@ -111,34 +172,95 @@ function namedRoles({ approver, approver_roles }: Asking): readonly string[] {
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.slice('role:'.length)])))]
 }
 
-/** By approval id. One query for all of them, since they belong to one workspace. */
-export type BlockedApprovals = ReadonlyMap<string, Blocked>
+/** Of an open approval: who can decide it now. */
+type Standing = {
+  readonly blocked: Blocked | undefined
+  /** The names of the persons whose approval would count. */
+  readonly could: readonly string[]
+  /** The persons who have approved another approval of the command, and do not count here. */
+  readonly elsewhere: readonly string[]
+}
 
-export async function findBlocked(sql: Sql, approvals: readonly StoredApproval[]): Promise<BlockedApprovals> {
+/** By approval id. */
+export type Standings = ReadonlyMap<string, Standing>
+
+/** $1 commands. */
+const listSiblings = statement<StoredApproval>(
+  'approvals.list_siblings',
+  `select t.* from concord.approvals t
+    where t.command_id = any ($1::uuid[]) and t.superseded_by is null and t.domain_effect_id is null
+      and t.status in ('pending', 'approved')`,
+)
+
+/** Two queries for all of them, since they belong to one workspace. */
+export async function findStanding(sql: Sql, approvals: readonly StoredApproval[]): Promise<Standings> {
   const open = approvals.filter(({ status }) => status === 'pending')
   const [first] = open
   if (!first) return new Map()
-  const persons = await listAsked(sql, first.workspace_id, open)
+  const siblings = await sql.run(listSiblings, [[...new Set(open.map(({ command_id }) => command_id))]])
+  const persons = await listAsked(sql, first.workspace_id, [...open, ...siblings])
   return new Map(
-    open.flatMap((approval) => {
-      const blocked = checkDeciders(approval, persons)
-      return blocked ? [[approval.approval_id, blocked]] : []
+    open.map((approval) => {
+      const { approval_id, command_id, domain_effect_id } = approval
+      const others = siblings.filter(
+        (each) => each.command_id === command_id && each.approval_id !== approval_id && domain_effect_id === null,
+      )
+      return [
+        approval_id,
+        {
+          blocked: checkDeciders(approval, persons, others),
+          could: ableOf(approval, persons, others).map(({ externalId }) => externalId),
+          elsewhere: [...new Set(others.flatMap(({ approved_by }) => approved_by))],
+        },
+      ]
     }),
   )
 }
 
-/** The same check for a request that is not stored yet; null when it could be decided. */
-export async function findRequestBlocked(
+const OPEN_MAX = 1_000
+
+/** The blocked approvals of all workspaces, of the oldest thousand that are open. */
+export async function listBlocked(db: Db): Promise<readonly (Blocked & { readonly approvalId: string })[]> {
+  const open = await db.query<StoredApproval>(
+    `select * from concord.approvals where status = 'pending' order by created_at limit ${OPEN_MAX}`,
+  )
+  const found: (Blocked & { readonly approvalId: string })[] = []
+  for (const approvals of Map.groupBy(open, ({ workspace_id }) => workspace_id).values())
+    for (const [approvalId, { blocked }] of await findStanding(db, approvals))
+      if (blocked) found.push({ ...blocked, approvalId })
+  return found
+}
+
+/** The same check for requests of one command that are not stored yet; null for one that could be decided. */
+export async function findRequestsBlocked(
   sql: Sql,
   types: ApprovalTypes,
-  request: ApprovalRequest,
-): Promise<Decision<Blocked | null>> {
+  workspaceId: string,
+  requests: readonly ApprovalRequest[],
+): Promise<Decision<readonly (Blocked | null)[]>> {
+  const asked: Asking[] = []
+  for (const request of requests) {
+    const asking = askingOf(types, request)
+    if (!asking.ok) return asking
+    asked.push(asking.value)
+  }
+  const persons = await listAsked(sql, workspaceId, asked)
+  return accept(
+    asked.map((each) => {
+      const others = asked.filter((other) => other !== each)
+      return checkDeciders(each, persons, others) ?? null
+    }),
+  )
+}
+
+function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Asking> {
   const type = types.find(request.approvalType)
   if (!type.ok) return type
   const asked = resolveApprovers(type.value, request)
   if (!asked.ok) return asked
   const { approver, approvers, roles, requestedBy, approvalsRequired, selfDecisionAllowed } = asked.value
-  const asking: Asking = {
+  return accept({
+    status: 'pending',
     approver,
     approver_roles: roles,
     request_payload: { ...request.content, approvers, contract: contractOf(type.value) },
@@ -147,8 +269,7 @@ export async function findRequestBlocked(
     approved_by: [],
     approvals_required: approvalsRequired,
     self_decision_allowed: selfDecisionAllowed,
-  }
-  return accept(checkDeciders(asking, await listAsked(sql, request.workspaceId, [asking])) ?? null)
+  })
 }
 
 function listAsked(sql: Sql, workspaceId: string, asked: readonly Asking[]) {
@@ -165,7 +286,7 @@ export async function noteBlocked(
   approval: StoredApproval,
   traceId: string,
 ): Promise<BlockedNotice | undefined> {
-  const blocked = (await findBlocked(db, [approval])).get(approval.approval_id)
+  const blocked = (await findStanding(db, [approval])).get(approval.approval_id)?.blocked
   if (!blocked) return undefined
   const none = { userIds: [], orgRoles: [] }
   const active = await listActive(db, { workspaceId: approval.workspace_id, ...none, admins: true })

@@ -9,7 +9,7 @@ import { approvalMachine } from '#kernel/machines/approval'
 import type { Names } from '#domains/identity'
 import { type Person, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
 import { requestContract, type NextStep } from './decide-vote.ts'
-import { blockCodes, type BlockedApprovals } from './check-deciders.ts'
+import { blockCodes, type Standings } from './check-deciders.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 
 const HASH = '6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b'
@@ -46,6 +46,11 @@ export const approvalView = z
     approvals_required: z.int().meta({ example: 1, description: 'How many persons must approve.' }),
     approved_by: z.array(z.string()).meta({ example: [], description: 'The persons who approved so far.' }),
     approved_by_names: z.array(z.string().nullable()).meta({ example: [], description: 'What people call them.' }),
+    counted_elsewhere: z.array(z.string()).meta({
+      example: [],
+      description:
+        'The names of persons who have approved another approval of this command. One person counts once per command, so they cannot approve this one.',
+    }),
     may_decide: z.boolean().meta({ description: 'Whether it is yours to decide while it is open.' }),
     decision_values: z.array(z.enum(decisionValues)).meta({ description: 'The decisions it takes.' }),
     meanings: z
@@ -110,20 +115,23 @@ export type ApprovalDetailView = z.infer<typeof approvalDetailView>
 export type ResolvedApprovalView = z.infer<typeof resolvedApprovalView>
 
 /** The ids of all persons in the views of these approvals, to look up their names once. */
-export function personsNamed(approvals: readonly StoredApproval[]): readonly string[] {
-  return personIdsOf(
-    approvals.flatMap((each) => [each.requested_by, each.approver, each.decided_by, ...each.approved_by]),
-  )
+export function personsNamed(approvals: readonly StoredApproval[], standings: Standings): readonly string[] {
+  return personIdsOf([
+    ...approvals.flatMap((each) => [each.requested_by, each.approver, each.decided_by, ...each.approved_by]),
+    ...[...standings.values()].flatMap(({ elsewhere }) => elsewhere),
+  ])
 }
 
 /** The facts of a view that are not on the row, looked up once for a whole answer. */
-type Around = { readonly names: Names; readonly blocked: BlockedApprovals }
+type Around = { readonly names: Names; readonly standings: Standings }
 
-export function toApprovalView(approval: StoredApproval, viewer: Person, { names, blocked }: Around): ApprovalView {
+export function toApprovalView(approval: StoredApproval, viewer: Person, { names, standings }: Around): ApprovalView {
   const named = (actor: string) => nameOfActor(actor, names)
   const contract = requestContract(approval)
   const person = personOf(viewer)
   const isOwn = approval.requested_by === person && !approval.self_decision_allowed
+  const { blocked, elsewhere = [] } = standings.get(approval.approval_id) ?? {}
+  const isCounted = [...approval.approved_by, ...elsewhere].includes(person)
   return {
     approval_id: encodeId('approval', approval.approval_id),
     command_id: encodeId('command', approval.command_id),
@@ -139,7 +147,8 @@ export function toApprovalView(approval: StoredApproval, viewer: Person, { names
     approvals_required: approval.approvals_required,
     approved_by: approval.approved_by.map(showActor),
     approved_by_names: approval.approved_by.map(named),
-    may_decide: !isAgent(viewer) && !isOwn && isAsked(approval, viewer) && !approval.approved_by.includes(person),
+    counted_elsewhere: elsewhere.map((actor) => named(actor) ?? showActor(actor)),
+    may_decide: !isAgent(viewer) && !isOwn && isAsked(approval, viewer) && !isCounted,
     decision_values: [...contract.decision_values],
     meanings: { ...contract.meanings },
     reason_required: [...contract.reason_required],
@@ -153,7 +162,7 @@ export function toApprovalView(approval: StoredApproval, viewer: Person, { names
     decided_by_name: approval.decided_by === null ? null : named(approval.decided_by),
     decision_reason: approval.decision_reason,
     superseded_by: orNull(approval.superseded_by, (id) => encodeId('approval', id)),
-    blocked_by: blocked.get(approval.approval_id) ?? null,
+    blocked_by: blocked ?? null,
   }
 }
 

@@ -17,6 +17,7 @@ import {
 } from './approval.ts'
 import { type DecideApproval, decideAtOnce, type Decided, factOf, readSeen } from './decide-at-once.ts'
 import type { StoredApproval } from './stored-approval.ts'
+import { findStanding } from './check-deciders.ts'
 import { supersedeApprovals } from './request-approval.ts'
 import {
   applyVote,
@@ -43,8 +44,31 @@ export async function decideApproval(
   const decided =
     (seen && (await decideAtOnce(deps, actor, input, seen))) ?? (await decideLocked(deps, actor, input, known))
   await failpoint('approvals.decision_committed')
-  return decided
+  return decided.ok || !needsSomebodyElse.has(decided.code)
+    ? decided
+    : { ...decided, ...(await nameOthers(deps, known, decided)) }
 }
+
+const needsSomebodyElse: ReadonlySet<string> = new Set(['approvals.vote.repeated', 'self_approval'])
+
+/** Says who else could approve, or why nobody can. */
+async function nameOthers(
+  { db }: Pick<ApprovalDeps, 'db'>,
+  approval: StoredApproval,
+  { facts }: Refusal,
+): Promise<Pick<Refusal, 'hint' | 'facts'>> {
+  const standing = (await findStanding(db, [approval])).get(approval.approval_id)
+  const could = standing?.could ?? []
+  const shown = could.slice(0, NAMED_MAX).join(', ')
+  const more = could.length > NAMED_MAX ? ` and ${could.length - NAMED_MAX} more` : ''
+  const hint =
+    could.length > 0
+      ? `These people can approve it: ${shown}${more}.`
+      : (standing?.blocked?.hint ?? 'Nobody else can approve it.')
+  return { hint, facts: { ...facts, could: could.slice(0, NAMED_MAX) } }
+}
+
+const NAMED_MAX = 10
 
 /** Locks the command and its approvals, so that it decides about any answer and knows the reason of a refusal. */
 async function decideLocked(
@@ -57,7 +81,7 @@ async function decideLocked(
   return deps.db.transactionFrom(look, async (tx, locked): Promise<Decision<Decided>> => {
     const approval =
       locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
-    const vote = decideVote(approval, actor.principal, input, locked.at)
+    const vote = decideVote(approval, actor.principal, input, locked.at, othersOf(approval, locked))
     if (!vote.ok) return vote
     const payloadHash = approval.domain_effect_id === null ? locked.command?.payloadHash : undefined
     if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
@@ -116,6 +140,10 @@ export async function lockSubject(
   return command ? { ...locked, command } : locked
 }
 
+function othersOf({ approval_id }: StoredApproval, { approvals }: Locked): readonly StoredApproval[] {
+  return approvals.filter((each) => each.approval_id !== approval_id)
+}
+
 /** `approval` is the row after its move; `locked` is the state before it. */
 export async function applyDecision(
   tx: Tx,
@@ -124,7 +152,7 @@ export async function applyDecision(
   approval: StoredApproval,
   locked: LockedSubject,
 ): Promise<NextStep> {
-  const others = locked.approvals.filter(({ approval_id }) => approval_id !== approval.approval_id)
+  const others = othersOf(approval, locked)
   const next = nextStep(approval, others)
   if (approval.status !== 'approved') {
     for (const other of others.filter(({ status }) => status === 'pending')) {
@@ -173,7 +201,7 @@ async function approveWithEdits(
   const answer = { decision: vote.decision, reason: vote.reason ?? undefined }
   const mine = asked.value.find(
     (fresh) =>
-      fresh.approval_type === approval.approval_type && decideVote(fresh, actor.principal, answer, locked.at).ok,
+      fresh.approval_type === approval.approval_type && decideVote(fresh, actor.principal, answer, locked.at, []).ok,
   )
   // After the edit another person may have to decide.
   if (!mine) return accept({ approval: first, next: 'wait' })

@@ -33,7 +33,8 @@ export function readWith(owned: string): Statement<Readable> {
   return statement(
     'approvals.read_answerable',
     `select t.*, t.xmin::text as version, statement_timestamp() as asked_at,
-       coalesce((select json_agg(json_build_object('status', o.status, 'payload_hash', o.payload_hash))
+       coalesce((select json_agg(json_build_object('status', o.status, 'payload_hash', o.payload_hash,
+            'approver', o.approver, 'approved_by', o.approved_by))
           from concord.approvals o
          where o.command_id = t.command_id and o.domain_effect_id is null and o.superseded_by is null
            and o.approval_id <> t.approval_id), '[]') as others,
@@ -68,7 +69,7 @@ export async function decideAtOnce(
   input: DecideApproval,
   { approval, version, at, others, command, write }: Seen,
 ): Promise<Decision<Decided> | undefined> {
-  const decided = decideVote(approval, actor.principal, input, at)
+  const decided = decideVote(approval, actor.principal, input, at, others)
   if (!decided.ok || approval.domain_effect_id !== null || command.payloadHash !== approval.payload_hash)
     return undefined
   const { value: vote } = decided

@@ -50,7 +50,7 @@ function anApproval(more: Partial<StoredApproval> = {}): StoredApproval {
 }
 
 const code = (approval: StoredApproval, decider: ReturnType<typeof person>, decision = 'approved', more = {}) => {
-  const answer = decideVote(approval, decider, { decision, reason: 'r', ...more }, at)
+  const answer = decideVote(approval, decider, { decision, reason: 'r', ...more }, at, [])
   return answer.ok ? 'ok' : answer.code
 }
 
@@ -141,7 +141,7 @@ describe('bypass', () => {
           it.orgRoles[0] === 'finance' &&
           (it.payloadHash === undefined || it.payloadHash === 'h') &&
           (it.decision === 'approved' || it.reason === 'r')
-        const answer = decideVote(approval, decider, it, at)
+        const answer = decideVote(approval, decider, it, at, [])
         assert.equal(answer.ok, isFine)
         if (answer.ok) through += 1
       }),

@@ -38,8 +38,30 @@ type Decider = Person & Pick<Principal, 'keyId'>
 
 export const REASON_CHARS_MAX = 2_000
 
-/** `at` is the time of the database. The statement that writes checks all of this again, so a race cannot break it. */
-export function decideVote(approval: StoredApproval, decider: Decider, answer: Answer, at: Date): Decision<Vote> {
+/** Another approval of the same command. */
+export type Sibling = Pick<StoredApproval, 'status' | 'payload_hash' | 'approver' | 'approved_by'>
+
+/** The approvals of `others` in which the person counts: one person counts once per command, whatever roles they hold. */
+export function countedIn<One extends Pick<Sibling, 'status' | 'approved_by'>>(
+  others: readonly One[],
+  person: string,
+): readonly One[] {
+  return others.filter(
+    ({ status, approved_by }) => (status === 'pending' || status === 'approved') && approved_by.includes(person),
+  )
+}
+
+/**
+ * `at` is the time of the database, and `others` are the other approvals of the same command that are not superseded. The statement that
+ * writes checks all of this again, so a race cannot break it.
+ */
+export function decideVote(
+  approval: StoredApproval,
+  decider: Decider,
+  answer: Answer,
+  at: Date,
+  others: readonly Sibling[],
+): Decision<Vote> {
   if (isAgent(decider)) {
     return refuse('agents_cannot_decide', 'Only a person can decide an approval.', {
       hint: 'Ask one of the approvers.',
@@ -71,6 +93,13 @@ export function decideVote(approval: StoredApproval, decider: Decider, answer: A
   if (decision === 'approved' && approval.approved_by.includes(person)) {
     return refuse('approvals.vote.repeated', 'Your approval is already counted. Somebody else must also approve.', {
       facts: { approved: approval.approved_by.length, required: approval.approvals_required },
+    })
+  }
+  const [counted] = decision === 'approved' ? countedIn(others, person) : []
+  if (counted) {
+    const as = showActor(counted.approver)
+    return refuse('approvals.vote.repeated', `You have approved this command as ${as}. One person counts once.`, {
+      facts: { counted_for: as },
     })
   }
   if (answer.payloadHash !== undefined && answer.payloadHash !== approval.payload_hash) return refuseChanged(approval)

@@ -6,7 +6,7 @@ import type { Decision } from '#kernel/refusal'
 import type { Db, Statement, Tx } from '#store'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import type { Blocked } from './check-deciders.ts'
-import type { NextStep } from './decide-vote.ts'
+import type { NextStep, Sibling } from './decide-vote.ts'
 import type { ApprovalTypes } from './approval-type.ts'
 
 export type ApprovalDeps = {
@@ -61,7 +61,7 @@ export type ApprovalOwner = {
 export type Readable = StoredApproval & {
   readonly version: string
   readonly asked_at: Date
-  readonly others: readonly Pick<StoredApproval, 'status' | 'payload_hash'>[]
+  readonly others: readonly Sibling[]
   readonly owned: unknown
 }
 

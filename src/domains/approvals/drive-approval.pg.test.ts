@@ -8,7 +8,7 @@ import { type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
 import { accepted, anOrgRole, aPerson, aWorld, TRACE } from '#test/tenant'
 import { encodeId } from '#kernel/ids'
 import { openApprovalDrive } from './drive-approval.ts'
-import { findBlocked } from './check-deciders.ts'
+import { findStanding } from './check-deciders.ts'
 import { appChannel, noticeBody, webhookChannel } from './notify-approvers.ts'
 import { requestApproval } from './request-approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
@@ -191,7 +191,10 @@ describe('the turns of an approval', () => {
       ],
     )
     assert.deepEqual(bodies[1]?.admins, [encodeId('user', admin.slice('user:'.length))])
-    const isBlocked = async () => (await findBlocked(room.world.db, [await room.read(approval)])).size === 1
+    const isBlocked = async () => {
+      const standings = await findStanding(room.world.db, [await room.read(approval)])
+      return standings.get(approval.approval_id)?.blocked !== undefined
+    }
     assert.equal(await isBlocked(), true)
     const person = await aPerson(aWorld(room.world.db), room.ours, 'writer', 'treasurer')
     await anOrgRole(aWorld(room.world.db), room.ours.orgId, 'treasury', [person])

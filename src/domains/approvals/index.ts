@@ -18,7 +18,7 @@ export {
   findApprovalTypeFault,
   openApprovalTypes,
 } from './approval-type.ts'
-export { nameOfActor, personIdsOf, showActor } from './approver.ts'
+export { approverRef, nameOfActor, personIdsOf, showActor } from './approver.ts'
 export { decideApproval } from './decide-approval.ts'
 export { type Decided, readWith } from './decide-at-once.ts'
 export {
@@ -35,7 +35,7 @@ export {
   toApprovalView,
   toResolvedApprovalView,
 } from './contract.ts'
-export { type Blocked, findBlocked, findRequestBlocked } from './check-deciders.ts'
+export { type Blocked, findRequestsBlocked, findStanding, listBlocked } from './check-deciders.ts'
 export { appChannel, openSignedPost, webhookChannel } from './notify-approvers.ts'
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive, recordResumedApproval } from './drive-approval.ts'
 export { escalateApprovals, expireApprovals, remindApprovers } from './sweep-approvals.ts'

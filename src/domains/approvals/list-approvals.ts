@@ -3,13 +3,13 @@ import type { JsonObject } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Db, scoped, type Sql, statement } from '#store'
-import { approvalTable } from './approval.ts'
+import { approvalTable, countsElsewhere } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { type Person, personOf, refsOf, rolesOf, showActor } from './approver.ts'
-import { findBlocked } from './check-deciders.ts'
+import { findStanding } from './check-deciders.ts'
 
 /** The deadline as text, to the microsecond: a JavaScript date would truncate it, and a page would repeat rows. */
-type InboxRow = StoredApproval & { readonly deadline: string }
+type InboxRow = StoredApproval & { readonly deadline: string; readonly is_mine: boolean }
 
 /**
  * $1 workspace, $2 person, $3 the references that name the person, $4 the org roles of the person, $5 only the person's own, $6
@@ -17,14 +17,14 @@ type InboxRow = StoredApproval & { readonly deadline: string }
  */
 const listInbox = statement<InboxRow>(
   'approvals.list_inbox',
-  `select t.*, coalesce(t.expires_at, 'infinity')::text as deadline
+  `select t.*, coalesce(t.expires_at, 'infinity')::text as deadline, own.is_mine
      from concord.approvals t
-    where t.workspace_id = $1::uuid and t.status = 'pending'
-      and (not $5::boolean or (
+    cross join lateral (select (
             (t.approver = any ($3::text[]) or t.approver_roles && $4::text[] or t.request_payload->'approvers' ?| $3::text[])
             and (t.self_decision_allowed or t.requested_by <> $2::text)
-            and not $2::text = any (t.approved_by)
-            and (t.expires_at is null or t.expires_at > statement_timestamp())))
+            and not $2::text = any (t.approved_by) and not ${countsElsewhere('$2::text')}
+            and (t.expires_at is null or t.expires_at > statement_timestamp())) as is_mine) own
+    where t.workspace_id = $1::uuid and t.status = 'pending' and (own.is_mine or not $5::boolean)
       and ($6::text is null or t.approval_type = $6)
       and ($7::uuid is null or t.command_id = $7)
       and ($8::text is null or (coalesce(t.expires_at, 'infinity'), t.approval_id) > ($8::timestamptz, $9::uuid))
@@ -115,12 +115,9 @@ async function readOwnAndBlocked(db: Db, person: Person, query: ListApprovals): 
   const items: StoredApproval[] = []
   let after = query.after
   for (let looks = 0; looks < LOOKS_MAX; looks++) {
-    const part = { ...query, after, limit: LOOKED_AT_ONCE }
-    const { rows, isLast } = await readRows(db, person, { ...part, mine: false })
-    const blocked = await findBlocked(db, rows)
-    // Reads from the same position, so that one rule decides which approvals are the person's own.
-    const own = new Set((await readRows(db, person, part)).rows.map(({ approval_id: id }) => id))
-    const found = rows.filter(({ approval_id: id }) => own.has(id) || blocked.has(id))
+    const { rows, isLast } = await readRows(db, person, { ...query, after, limit: LOOKED_AT_ONCE, mine: false })
+    const standings = await findStanding(db, rows)
+    const found = rows.filter(({ approval_id: id, is_mine }) => is_mine || standings.get(id)?.blocked !== undefined)
     const fitting = found.slice(0, query.limit - items.length)
     items.push(...fitting)
     const last = fitting.length < found.length ? fitting.at(-1) : rows.at(-1)

@@ -160,8 +160,12 @@ export async function requestApproval(
   if (!asked.ok) return asked
   const at = await findDatabaseTime(tx)
   const expiresAt = expiryOf(type, request, at)
+  const { approvalsRequired } = asked.value
+  const { afterApproval } = request.packet
+  const people = approvalsRequired > 1 ? ` ${approvalsRequired} different people must approve.` : ''
   const packet = buildPacket({
     ...request,
+    packet: { ...request.packet, afterApproval: `${afterApproval}${people}` },
     requester: asked.value.requestedBy,
     riskLevel: higherRisk(type.riskLevel, request.riskLevel),
     expiresAt,

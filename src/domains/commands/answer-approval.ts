@@ -43,7 +43,7 @@ import {
 } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { gatherFacts } from './facts.ts'
-import { askPolicy, decidePolicyOutcome } from './intake.ts'
+import { askPolicy, decidePolicyOutcome, highestRisk } from './intake.ts'
 import { resumeCommandWith } from './change-command.ts'
 import { passAfter, passBefore } from './drive.ts'
 import {
@@ -275,5 +275,6 @@ async function revise(
   ]
   const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
   if (!written.ok) return written
-  return accept(planAsks({ task, command, outcome, content, riskLevel: String(question.input.task['risk_level']) }))
+  const riskLevel = highestRisk(deps.catalog, question, drafts.value)
+  return accept(planAsks({ task, command, outcome, content, riskLevel }))
 }

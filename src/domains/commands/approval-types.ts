@@ -20,6 +20,7 @@ export function approvalTypesOf(
 export function approvalTermsOf(type: Pick<CommandType, 'version' | 'risk_level' | 'approval'>): ApprovalTypeInput {
   const {
     approval_type: name,
+    quorum,
     expires_in_minutes,
     self_decision_allowed,
     escalation,
@@ -30,6 +31,7 @@ export function approvalTermsOf(type: Pick<CommandType, 'version' | 'risk_level'
     version: type.version,
     riskLevel: type.risk_level,
     expirationMinutes: expires_in_minutes,
+    quorum,
     selfDecision: self_decision_allowed,
     editsAllowed: true,
     remindersAfterMinutes: reminders_after_minutes ?? defaultReminders(expires_in_minutes),

@@ -16,12 +16,15 @@ import {
 } from './change.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
 
+/** This many different persons of the role, or the one named person. */
+export type NeededApproval = { readonly approver: string; readonly count: number }
+
 export type PolicyOutcome =
   | { readonly t: 'deny'; readonly reason: string }
   | { readonly t: 'input'; readonly fields: readonly string[] }
   | {
       readonly t: 'approval'
-      readonly approvers: readonly string[]
+      readonly approvers: readonly NeededApproval[]
       readonly approvalType: string
       readonly reason: string
     }
@@ -38,7 +41,7 @@ type AskInput = {
 
 export function planAsks({ task, command, outcome, content, riskLevel }: AskInput): readonly ApprovalRequest[] {
   const { approval, side_effects, description } = task.type
-  return outcome.approvers.map((approver) => ({
+  return outcome.approvers.map(({ approver, count }) => ({
     workspaceId: command.workspace_id,
     commandId: command.command_id,
     approvalType: outcome.approvalType,
@@ -50,13 +53,20 @@ export function planAsks({ task, command, outcome, content, riskLevel }: AskInpu
       why: whyOf(outcome, command),
       affected: side_effects.length > 0 ? side_effects : ['nothing outside'],
       policy: task.policy.version,
-      afterApproval: 'The command runs as shown.',
+      afterApproval: sayAfter(outcome.approvers),
     },
     riskLevel,
+    approvalsRequired: count,
     // An agent has the key of its requester and would approve its own proposal.
     selfDecisionAllowed: approval.self_decision_allowed && command.context.run_as !== 'agent',
     ...(approval.expires_in_minutes === null ? {} : { expiresInMinutes: approval.expires_in_minutes }),
   }))
+}
+
+function sayAfter(needed: readonly NeededApproval[]): string {
+  if (needed.length === 1) return 'The command runs as shown.'
+  const who = needed.map(({ approver }) => approver).join(', ')
+  return `The command runs as shown when all of these have approved: ${who}. One person counts once, whatever roles they hold.`
 }
 
 /** Shows approvers that an agent proposed this, with the reason it gave. */

@@ -85,7 +85,14 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     ({ payload }) => `Input was requested: ${list(payload['missing_fields']).join(', ') || 'changes'}.`,
   ],
   input_supplied: ['input', ({ payload }) => `Input was supplied: ${list(payload['fields']).join(', ')}.`],
-  approval_requested: ['approval', ({ payload }, _, who) => `${who(payload['approver'])} was asked to approve.`],
+  approval_requested: [
+    'approval',
+    ({ payload }, _, who) => {
+      const people = Number(payload['approvals_required'] ?? 1)
+      const quorum = people > 1 ? `; ${people} different people must approve` : ''
+      return `${who(payload['approver'])} was asked to approve${quorum}.`
+    },
+  ],
   approval_voted: [
     'approval',
     ({ payload, actor }, _, who) =>
@@ -198,7 +205,8 @@ function sayAborted({ turn_token, completed_at }: CommandWithEffects['command'])
 }
 
 function sayBlocked(blocked: NonNullable<ExplanationFacts['blocked']>): string {
-  return blocked
+  // Several approvals of a command can be blocked for one reason.
+  return [...new Map(blocked.map((each) => [each.reason, each])).values()]
     .map(({ reason, hint }) => `. It cannot be decided now: ${reason} To do: ${hint.replace(/\.$/, '')}`)
     .join('')
 }
@@ -234,10 +242,14 @@ export function explainCommand(
     by_name: nameOfActor(actor, names),
     event_id: event.event_id,
   })
+  const rounds = roundsOf(events)
   const chain = events.flatMap((event): ExplainedStep[] => {
     const [kind, say] = says[event.event_type] ?? []
-    const sentence = say?.(event, found, who)
-    if (kind === undefined || sentence === undefined) return []
+    const said = say?.(event, found, who)
+    if (kind === undefined || said === undefined) return []
+    const round = rounds.get(event.payload['payload_hash']) ?? []
+    const isLast = round.length > 1 && round.at(-1) === event
+    const sentence = isLast ? `${said} One person counts once, whatever roles they hold.` : said
     const step = stepOf(event, event.actor, typeof kind === 'function' ? kind(event) : kind, sentence)
     const edit =
       event.event_type === 'approval_requested'
@@ -284,6 +296,12 @@ function sayUndo(
 
 function sayUndone(undo: StoredCommand | undefined): string {
   return undo?.status === 'succeeded' ? `, and was undone by ${encodeId('command', undo.command_id)}` : ''
+}
+
+/** The requests for one content. */
+function roundsOf(events: readonly HistoryEvent[]): ReadonlyMap<unknown, readonly HistoryEvent[]> {
+  const requests = events.filter(({ event_type }) => event_type === 'approval_requested')
+  return Map.groupBy(requests, ({ payload }) => payload['payload_hash'])
 }
 
 const CHARS_MAX = 200

@@ -1,14 +1,15 @@
 /** The first part of a command's life: validate the payload, ask policy, then refuse, wait for people, or plan. Pure. */
 import { hash } from 'node:crypto'
-import { approvalHash } from '#domains/approvals'
+import { approvalHash, approverRef } from '#domains/approvals'
 import { canonicalJson } from '#kernel/canonical-json'
 import type { NewId } from '#kernel/clock'
 import { highestClass } from '#kernel/data-class'
 import type { JsonValue } from '#kernel/json-value'
 import { evaluatePolicy, type PolicyResult } from '#kernel/policy/evaluate'
 import { higherRisk, type PolicyInput, type RiskLevel } from '#kernel/policy/policy'
-import { planAsks, type PolicyOutcome, requestEffects, requestInput } from './asks.ts'
-import type { CompiledTask } from './catalog/open-catalog.ts'
+import { type NeededApproval, planAsks, type PolicyOutcome, requestEffects, requestInput } from './asks.ts'
+import type { EffectDraft } from './catalog/definitions.ts'
+import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { isSyncTask } from './catalog/primitives.ts'
 import {
   type Change,
@@ -86,9 +87,10 @@ export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: N
     case 'delay':
       return rest(outcome.until, ...asked)
     case 'approval': {
-      const riskLevel = String(question.input.task['risk_level'])
+      const riskLevel = highestRisk(seen.catalog, question, effects)
       const requests = planAsks({ task, command, outcome, content, riskLevel })
-      const { approvers, reason } = outcome
+      const approvers = outcome.approvers.map(({ approver }) => approver)
+      const { reason } = outcome
       const changes = [
         ...asked,
         move('waiting_for_approval', systemActor, { approvers, reason }),
@@ -235,6 +237,18 @@ export function askPolicy(
   }
 }
 
+/** For the approval card: the risk that policy saw, or that of an effect if it is higher. */
+export function highestRisk(
+  { effects }: Pick<Catalog, 'effects'>,
+  { input }: Pick<PolicyQuestion, 'input'>,
+  drafts: readonly EffectDraft[],
+): RiskLevel {
+  return drafts.reduce(
+    (risk, { effect_type }) => higherRisk(risk, effects.get(effect_type)?.definition.risk_level),
+    higherRisk(String(input.task['risk_level']), undefined),
+  )
+}
+
 const DELAY_MS = 60_000
 
 export function decidePolicyOutcome(
@@ -253,7 +267,7 @@ export function decidePolicyOutcome(
     case 'escalate':
     case 'require_approval': {
       const approvalType = result.decision === 'escalate' ? 'escalation' : approval.approval_type
-      return { t: 'approval', approvers: approversOf(result, approval.approver), approvalType, reason }
+      return { t: 'approval', approvers: approversOf(result, approval), approvalType, reason }
     }
     case 'delay':
       return { t: 'delay', until: new Date(now.getTime() + delayOf(result)) }
@@ -261,15 +275,32 @@ export function decidePolicyOutcome(
     case 'allow': {
       const isGated = approval.required || task.spec.approval_required || isOperationGated
       if (!isGated) return { t: 'go' }
-      return { t: 'approval', approvers: [approval.approver], approvalType: approval.approval_type, reason }
+      const approvers = approversOf({ required_approvals: [] }, approval)
+      return { t: 'approval', approvers, approvalType: approval.approval_type, reason }
     }
   }
 }
 
-/** A name without a prefix is an org role: `data_owner` means `role:data_owner`. */
-function approversOf({ required_approvals }: PolicyResult, fallback: string): readonly string[] {
-  if (required_approvals.length === 0) return [fallback]
-  return required_approvals.map((name) => (name.includes(':') ? name : `role:${name}`))
+/**
+ * A name without a prefix is an org role: `data_owner` means `role:data_owner`. Two spellings of one role are one approval with the higher
+ * count. The quorum of the type holds for each.
+ */
+function approversOf(
+  { required_approvals }: Pick<PolicyResult, 'required_approvals'>,
+  { approver: fallback, quorum }: CompiledTask['type']['approval'],
+): readonly NeededApproval[] {
+  const needed = new Map<string, NeededApproval>()
+  for (const required of required_approvals.length === 0 ? [fallback] : required_approvals) {
+    const { role, count } = typeof required === 'string' ? { role: required, count: 1 } : required
+    const approver = role.includes(':') ? role : `role:${role}`
+    const key = approverRef(approver) ?? approver
+    const known = needed.get(key)
+    needed.set(key, {
+      approver: known?.approver ?? approver,
+      count: Math.max(quorum, count, known?.count ?? 1),
+    })
+  }
+  return [...needed.values()]
 }
 
 function metadataOf({ metadata }: PolicyResult, field: string): readonly unknown[] {

@@ -1,7 +1,7 @@
 /** Decides a request without recording it: the policy decision, the approvers and whether they can decide, and the effects. */
 import { z } from 'zod'
 import { timeView } from '#contract'
-import { type ApprovalRequest, findRequestBlocked, showActor } from '#domains/approvals'
+import { type ApprovalRequest, findRequestsBlocked, showActor } from '#domains/approvals'
 import type { Actor } from '#kernel/actor'
 import { formatInstant } from '#kernel/instant'
 import type { PolicyResult } from '#kernel/policy/evaluate'
@@ -47,6 +47,7 @@ export const previewView = z
       z.object({
         approver: z.string().meta({ example: 'role:owner' }),
         approval_type: z.string(),
+        approvals_required: z.int().meta({ example: 1, description: 'How many different persons must approve.' }),
         why: z.string(),
         blocked_by: z
           .object({ code: z.string(), reason: z.string(), hint: z.string() })
@@ -83,7 +84,7 @@ export async function previewCommand(
   const payloadOf = (type: string) => write.events.find(({ event_type }) => event_type === type)?.payload
   // Written by the fold above.
   const policy = payloadOf('policy_evaluated') as (PolicyResult & { readonly input: PolicyInput }) | undefined
-  const approvals = next.t === 'ask' ? await previewApprovals(deps, next.requests) : accept([])
+  const approvals = next.t === 'ask' ? await previewApprovals(deps, command.workspace_id, next.requests) : accept([])
   if (!approvals.ok) return approvals
   return accept({
     task_name: task.spec.name,
@@ -115,21 +116,23 @@ function factsIn({ input }: { readonly input: PolicyInput }): Facts {
 
 async function previewApprovals(
   { db, approvalTypes }: CommandDeps,
+  workspaceId: string,
   requests: readonly ApprovalRequest[],
 ): Promise<Decision<CommandPreview['approvals']>> {
-  const approvals: CommandPreview['approvals'] = []
-  for (const request of requests) {
-    const blocked = await findRequestBlocked(db, approvalTypes, request)
-    if (!blocked.ok) return blocked
-    const { approver = '', approvalType, packet } = request
-    const blocked_by = blocked.value && {
-      code: blocked.value.code,
-      reason: blocked.value.reason,
-      hint: blocked.value.hint,
-    }
-    approvals.push({ approver: showActor(approver), approval_type: approvalType, why: packet.why, blocked_by })
-  }
-  return accept(approvals)
+  const blocked = await findRequestsBlocked(db, approvalTypes, workspaceId, requests)
+  if (!blocked.ok) return blocked
+  return accept(
+    requests.map(({ approver = '', approvalType, approvalsRequired = 1, packet }, at) => {
+      const found = blocked.value[at]
+      return {
+        approver: showActor(approver),
+        approval_type: approvalType,
+        approvals_required: approvalsRequired,
+        why: packet.why,
+        blocked_by: found ? { code: found.code, reason: found.reason, hint: found.hint } : null,
+      }
+    }),
+  )
 }
 
 /** The effects of the plan. Empty when no plan can be made; the preview's error says why. */

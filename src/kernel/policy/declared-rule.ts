@@ -3,7 +3,9 @@ import { didYouMean } from '../nearest.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from '../refusal.ts'
 import {
   isPolicyCategory,
+  APPROVERS_MAX,
   isPolicyDecision,
+  isRequiredApproval,
   type PolicyAnswer,
   policyCategories,
   policyDecisions,
@@ -64,13 +66,17 @@ function readAnswer(input: unknown, path: string): Decision<PolicyAnswer> {
   const { decision, reasons = [], required_approvals: approvals = [], metadata = {} } = answer.value
   if (!isPolicyDecision(decision)) return flaw(`${path}.decision`, `must be one of ${policyDecisions.join(', ')}`)
   if (!isTexts(reasons)) return flaw(`${path}.reasons`, 'must be a list of texts')
-  if (!isTexts(approvals)) return flaw(`${path}.required_approvals`, 'must be a list of texts')
+  if (!Array.isArray(approvals) || !approvals.every(isRequiredApproval))
+    return flaw(
+      `${path}.required_approvals`,
+      `must be a list of roles, or of { role, count } with a count of 1 to ${APPROVERS_MAX}`,
+    )
   if (!isObject(metadata)) return flaw(`${path}.metadata`, 'must be an object')
   // Copied, so that the owner of the data cannot change a compiled rule.
   return accept({
     decision,
     reasons: [...reasons],
-    required_approvals: [...approvals],
+    required_approvals: structuredClone(approvals),
     ...(Object.keys(metadata).length === 0 ? {} : { metadata: structuredClone(metadata) }),
   })
 }

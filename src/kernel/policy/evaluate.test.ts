@@ -11,6 +11,7 @@ import {
   policyDecisions,
   type PolicyInput,
   type PolicyRule,
+  type RequiredApproval,
   selectRules,
 } from './policy.ts'
 
@@ -205,7 +206,13 @@ const someDraft: fc.Arbitrary<Draft> = fc.record(
   {
     decision: fc.constantFrom(...policyDecisions),
     reasons: fc.array(fc.string({ maxLength: 3 }), { maxLength: 2 }),
-    required_approvals: fc.array(fc.constantFrom('legal', 'cfo', 'owner'), { maxLength: 2 }),
+    required_approvals: fc.array(
+      fc.oneof(
+        fc.constantFrom('legal', 'cfo', 'owner'),
+        fc.record({ role: fc.constantFrom('legal', 'cfo', 'owner'), count: fc.integer({ min: 1, max: 3 }) }),
+      ),
+      { maxLength: 2 },
+    ),
     metadata: fc.constant({ note: 1 }),
     throws: fc.constant(true as const),
     actions: fc.oneof(fc.constant('*' as const), fc.subarray(actionNames, { minLength: 1 })),
@@ -219,7 +226,8 @@ const someAction = fc.constantFrom(...actionNames, 'unnamed')
 
 /** Scans all rules; knows neither the index nor the code under test. */
 function evaluateByScan(rules: readonly PolicyRule[], input: PolicyInput) {
-  const said: { rule: string; decision: string; reasons: readonly string[]; approvals: readonly string[] }[] = []
+  const said: { rule: string; decision: string; reasons: readonly string[]; approvals: readonly RequiredApproval[] }[] =
+    []
   const asked: string[] = []
   for (const rule of rules) {
     if (rule.actions !== '*' && !rule.actions.includes(input.action)) continue
@@ -249,7 +257,14 @@ function evaluateByScan(rules: readonly PolicyRule[], input: PolicyInput) {
     decision = 'deny'
     reasons.push(`no rule allows "${input.action}"`)
   }
-  return { decision, reasons, approvals: [...new Set(said.flatMap((line) => line.approvals))].toSorted(), asked }
+  const each = said
+    .flatMap((line) => line.approvals)
+    .map((one) => (typeof one === 'string' ? { role: one, count: 1 } : one))
+  const approvals = [...new Set(each.map(({ role }) => role))].toSorted().map((role) => {
+    const count = Math.max(...each.filter((one) => one.role === role).map((one) => one.count))
+    return count > 1 ? { role, count } : role
+  })
+  return { decision, reasons, approvals, asked }
 }
 
 describe('properties', () => {

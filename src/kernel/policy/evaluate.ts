@@ -6,6 +6,7 @@ import { quote } from '../refusal.ts'
 import {
   type Facts,
   isPolicyDecision,
+  isRequiredApproval,
   type Policy,
   type PolicyAnswer,
   type PolicyCategory,
@@ -13,6 +14,7 @@ import {
   policyDecisions,
   type PolicyInput,
   type PolicyRule,
+  type RequiredApproval,
   rulesFor,
 } from './policy.ts'
 
@@ -20,8 +22,8 @@ export type PolicyResult = {
   readonly decision: PolicyDecision
   /** Of all rules that answered, in list order. */
   readonly reasons: readonly string[]
-  /** The union over all rules, sorted. */
-  readonly required_approvals: readonly string[]
+  /** The union over all rules, sorted by role. Of several counts for one role the highest holds. */
+  readonly required_approvals: readonly RequiredApproval[]
   /** Keyed by the name of the rule that gave it, so that two rules cannot overwrite each other. */
   readonly metadata: Facts
   readonly trace: readonly TraceLine[]
@@ -42,7 +44,7 @@ export function evaluatePolicy(policy: Policy, input: PolicyInput): PolicyResult
   let decision: PolicyDecision | undefined
   let isAllowed = false
   const reasons: string[] = []
-  const approvals = new Set<string>()
+  const approvals = new Map<string, number>()
   const metadata: Record<string, unknown> = {}
   const trace: TraceLine[] = []
   for (const rule of rulesFor(policy, input.action)) {
@@ -57,7 +59,10 @@ export function evaluatePolicy(policy: Policy, input: PolicyInput): PolicyResult
     if (answer.decision === 'allow') isAllowed = true
     if (decision === undefined || rank[answer.decision] < rank[decision]) decision = answer.decision
     if (answer.reasons) reasons.push(...answer.reasons)
-    for (const approval of answer.required_approvals ?? []) approvals.add(approval)
+    for (const approval of answer.required_approvals ?? []) {
+      const { role, count } = typeof approval === 'string' ? { role: approval, count: 1 } : approval
+      approvals.set(role, Math.max(count, approvals.get(role) ?? 1))
+    }
     // A rule called __proto__ must become a key, not the prototype.
     if (answer.metadata) Object.defineProperty(metadata, rule.name, { value: answer.metadata, enumerable: true })
   }
@@ -69,7 +74,10 @@ export function evaluatePolicy(policy: Policy, input: PolicyInput): PolicyResult
   return {
     decision,
     reasons,
-    required_approvals: [...approvals].sort(),
+    required_approvals: [...approvals.keys()].sort().map((role) => {
+      const count = approvals.get(role) ?? 1
+      return count === 1 ? role : { role, count }
+    }),
     metadata,
     trace,
     policy_version: policy.version,
@@ -90,7 +98,9 @@ function consult(rule: PolicyRule, input: PolicyInput): { answer: PolicyAnswer |
 
 /** The compiler has checked Concord's own rules; a foreign rule may return anything, for example a promise. */
 function isAnswer({ decision, reasons, required_approvals: approvals }: PolicyAnswer): boolean {
-  return isPolicyDecision(decision) && isList(reasons) && isList(approvals)
+  return (
+    isPolicyDecision(decision) && isList(reasons) && isList(approvals) && (approvals ?? []).every(isRequiredApproval)
+  )
 }
 
 function isList(value: unknown): boolean {

@@ -45,10 +45,16 @@ export type PolicyInput = {
   readonly context: Facts
 }
 
+/** A name: one person of that role must approve. With `count`, that many different persons of the role. */
+export type RequiredApproval = string | { readonly role: string; readonly count: number }
+
+/** A larger number of approvers would hardly be reached in time. */
+export const APPROVERS_MAX = 20
+
 export type PolicyAnswer = {
   readonly decision: PolicyDecision
   readonly reasons?: readonly string[]
-  readonly required_approvals?: readonly string[]
+  readonly required_approvals?: readonly RequiredApproval[]
   readonly metadata?: Facts
 }
 
@@ -67,6 +73,17 @@ const knownCategories: ReadonlySet<unknown> = new Set(policyCategories)
 
 export function isPolicyDecision(decision: unknown): decision is PolicyDecision {
   return knownDecisions.has(decision)
+}
+
+export function isRequiredApproval(value: unknown): value is RequiredApproval {
+  if (typeof value === 'string') return value !== ''
+  if (!isFacts(value)) return false
+  const { role, count, ...more } = value
+  return typeof role === 'string' && role !== '' && isApproverCount(count) && Object.keys(more).length === 0
+}
+
+export function isApproverCount(count: unknown): count is number {
+  return Number.isInteger(count) && Number(count) >= 1 && Number(count) <= APPROVERS_MAX
 }
 
 export function isPolicyCategory(category: unknown): category is PolicyCategory {

@@ -8,6 +8,7 @@ import {
   valueIn,
 } from '#domains/connectors'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { higherRisk } from '#kernel/policy/policy'
 import { defineRetryPolicy } from '#kernel/retry-policy'
 import { defineConnectorOperation, type Definition, registerRetry } from './definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure, type LookupResult, type UndoCall } from './effect-definition.ts'
@@ -70,6 +71,7 @@ function definitionsOf(
     defineEffect({
       effect_type: `connector.${name}`,
       class: effectClass,
+      risk_level: higherRisk(definition.risk_level, operation.risk_level),
       timeout_ms: operation.timeout_ms + GATE_MS,
       do: (from) => call(operation.name, from, from.payload),
       ...(read_back && { find: (from: EffectCall) => lookUp(call, read_back, from, from.payload) }),

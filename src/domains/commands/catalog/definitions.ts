@@ -37,6 +37,8 @@ type ApprovalTerms = {
   readonly approval_type: string
   /** The approver if no rule names one: a person or `role:<org role>`. */
   readonly approver: string
+  /** How many different persons must approve: the approver, and each role that a rule names. A rule can ask for more. */
+  readonly quorum: number
   readonly self_decision_allowed: boolean
   /** Null: it never expires. */
   readonly expires_in_minutes: number | null
@@ -104,6 +106,7 @@ export function defineCommandType(input: CommandTypeInput): CommandType {
       required: false,
       approval_type: `${input.name}_approval`,
       approver: 'role:approver',
+      quorum: 1,
       self_decision_allowed: false,
       expires_in_minutes: 24 * 60,
       ...input.approval,

@@ -2,6 +2,7 @@
 import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/artifacts'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
+import type { RiskLevel } from '#kernel/policy/policy'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
 import type { Process } from '#runtime'
 import type { Tx } from '#store'
@@ -145,6 +146,8 @@ export type EffectDefinition = EffectHandler<EffectCall> & {
   /** The name for retry policies and manifests; `connector.operation` for connectors. */
   readonly operation: string
   readonly reversibility: Reversibility
+  /** The approval card shows the highest of the type, the task and the effects. */
+  readonly risk_level: RiskLevel
   /** Short enough for a request: may run inline. */
   readonly bounded: boolean
   readonly key_template?: string
@@ -168,6 +171,7 @@ export function defineEffect({ undo: undoInput, ...input }: EffectInput): Effect
   return Object.freeze({
     ...defaults,
     bounded: false,
+    risk_level: 'low' as const,
     reversibility,
     inverses: inversesOf(produces, undo?.produces ?? []),
     ...input,

@@ -1,5 +1,6 @@
 /** Findings about a catalog, and the check that every definition has its fields: types are stripped at start, so a field can be missing. Pure. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { riskLevels } from '#kernel/policy/policy'
 import { failureModes } from './definitions.ts'
 import { effectClasses } from './effect-definition.ts'
 
@@ -83,6 +84,7 @@ const shapes: Readonly<Record<string, { readonly name: string; readonly fields: 
     fields: {
       ...each(name, 'effect_type', 'operation'),
       class: effectClass,
+      risk_level: oneOf(riskLevels),
       do: call,
       find: optional(call),
       ...each(texts, 'produces', 'requires_capabilities'),

@@ -147,7 +147,14 @@ const commandTypeForm = z
     /** The JSON Schema of an object without additional fields. */
     payload_schema: z.looseObject({ type: z.literal('object'), additionalProperties: z.literal(false) }),
     policies: z.strictObject({ required: names }).default({ required: [] }),
-    approval: z.strictObject({ required: z.boolean(), approval_type: name.optional() }).default({ required: false }),
+    approval: z
+      .strictObject({
+        required: z.boolean().default(false),
+        approval_type: name.optional(),
+        approver: name.optional(),
+        quorum: z.int().optional(),
+      })
+      .default({ required: false }),
     artifacts: z.strictObject({ produces: names }).default({ produces: [] }),
     connector_operations: names.default([]),
     idempotency: z.strictObject({ required: z.boolean(), key_template: name.optional() }).default({ required: false }),
@@ -194,6 +201,7 @@ const approvalTypeForm = z
     version,
     risk_level: z.enum(riskLevels),
     required_fields: names.default([]),
+    quorum: z.int().default(1),
     decision_values: z
       .array(z.enum(decisionValues))
       .min(2)

@@ -75,6 +75,28 @@ test('[YML-01] [YML-10] an illegal lifecycle and an unknown field are refused wi
   assert.deepEqual([nothing.code, nothing.path], ['commands.definition.invalid', 't.yaml'])
 })
 
+test('[D3] a command type and an approval type in YAML name the approver and the quorum, and an impossible one is refused', () => {
+  const type = (approval: string) => `name: pay
+version: 1.0.0
+description: Pays.
+execution: { mode: async }
+payload_schema: { type: object, additionalProperties: false }
+approval: ${approval}
+`
+  const [pay] = loaded('command_type', 'p.yaml', type('{ approver: "role:finance", quorum: 2 }'))
+  assert.deepEqual([pay?.approval.approver, pay?.approval.quorum, pay?.approval.required], ['role:finance', 2, false])
+  const own = (quorum: string) => `name: pay_approval
+version: 1.0.0
+risk_level: high
+quorum: ${quorum}
+expiration: { default_minutes: 90 }
+`
+  const [made] = accepted(loadDefinitions('a.yaml', bytes(own('3'))))
+  assert.equal(made?.approvalType?.quorum, 3)
+  for (const quorum of ['0', '21', '1.5', 'two'])
+    assert.equal(codeOf(loadDefinitions('a.yaml', bytes(own(quorum)))), 'commands.definition.invalid', quorum)
+})
+
 test('[YML-06] [SCD-01] schedules load with their queue, and an operation with its key template', () => {
   const file = `schedules:
   - { name: expire_pending_approvals, command_type: expire_approvals, cron: "*/5 * * * *", queue: scheduled_maintenance }
