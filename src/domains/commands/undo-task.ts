@@ -60,7 +60,7 @@ export type UndoTarget = {
   readonly requested_by: string
   readonly cancellation_requested: boolean
   /** Those who approved it; they approve its undo too. */
-  readonly approvers: readonly string[]
+  readonly approvers: readonly { readonly role: string; readonly count: number }[]
   /** Last effect first. `nth`: the number of the undo among all undos of the effect. */
   readonly steps: readonly {
     readonly effect_id: string
@@ -75,11 +75,12 @@ export type UndoTarget = {
 
 type TargetDeps = Pick<CommandDeps, 'db' | 'now' | 'catalog'>
 
-/** Undefined: there is no such command in the workspace. */
+/** `undoId` is the Undo Command that asks: what an earlier run of it had planned is planned anew. Undefined: there is no such command in the workspace. */
 export async function findUndoTarget(
   deps: TargetDeps,
   workspaceId: string,
   commandId: string,
+  undoId?: string,
 ): Promise<UndoTarget | undefined> {
   const { db, catalog, now } = deps
   const found = await findCommand(db, workspaceId, commandId)
@@ -87,7 +88,11 @@ export async function findUndoTarget(
   const foreign = await db.run(listForeignUndos, [workspaceId, [commandId]])
   const { command_id, command_type, status, requested_by, cancellation_requested, payload_hash } = found.command
   const approved = await checkApproved(db, { workspaceId, commandId, payloadHash: payload_hash })
-  const { steps, kept } = planUndo([...found.effects, ...foreign.flatMap(asEffect)], catalog, now())
+  const { steps, kept } = planUndo(
+    [...found.effects, ...foreign.flatMap((undo) => asEffect(undo, undoId))],
+    catalog,
+    now(),
+  )
   const typeOf = (id: string) =>
     found.effects.find(({ domain_effect_id }) => domain_effect_id === id)?.effect_type ?? ''
   const before = (id: string) => countUndos(found, id) + foreign.filter(({ effect_id }) => effect_id === id).length
@@ -99,7 +104,9 @@ export async function findUndoTarget(
     status,
     requested_by,
     cancellation_requested,
-    approvers: approved.ok ? approved.value.map(({ approver }) => approver) : [],
+    approvers: approved.ok
+      ? approved.value.map(({ approver, approvals_required }) => ({ role: approver, count: approvals_required }))
+      : [],
     steps: steps
       .filter((step) => !isOpen(step))
       .map(({ effect_id, compensation }) => ({
@@ -120,8 +127,8 @@ const countUndos = ({ effects }: CommandWithEffects, id: string) =>
   effects.filter(({ compensates_effect_id }) => compensates_effect_id === id).length
 
 /** An undo that has ended without success, or that its command can no longer begin, is not in the way. */
-function asEffect({ effect_id, status, is_open }: ForeignUndo): StoredEffect[] {
-  if (status === 'failed' || (status === 'planned' && !is_open)) return []
+function asEffect({ effect_id, command_id, status, is_open }: ForeignUndo, undoId: string | undefined): StoredEffect[] {
+  if (status === 'failed' || (status === 'planned' && (!is_open || command_id === undoId))) return []
   // The fields that the plan reads.
   const row = { domain_effect_id: `undo of ${effect_id}`, status, compensates_effect_id: effect_id, effect_type: '' }
   return [{ ...row, declared_compensation: null } as StoredEffect]
@@ -152,8 +159,8 @@ export function judgeUndo(target: UndoTarget | undefined): Decision<UndoTarget> 
 
 /** The facts about the command to undo. A command of another workspace is reported as not found. */
 export const undoFacts: FactSources = {
-  undo_target: async (deps, { workspace_id, payload: asked }) =>
-    (await findUndoTarget(deps, workspace_id, undoneIdOf(asked))) ?? null,
+  undo_target: async (deps, { workspace_id, command_id, payload: asked }) =>
+    (await findUndoTarget(deps, workspace_id, undoneIdOf(asked), command_id)) ?? null,
   risk_level: async ({ db, catalog }, { workspace_id, payload: asked }) => {
     const found = await findCommand(db, workspace_id, undoneIdOf(asked))
     const task = found && taskOf(catalog, found.command)
