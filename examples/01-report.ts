@@ -12,7 +12,7 @@ await runExample({}, async ({ artifacts, company: { people, workspaceId }, submi
   assert.equal(again.command.command_id, first.command.command_id)
   assert.deepEqual([first.isNew, again.isNew], [true, false])
   console.log('Ana requests the revenue report for May twice.')
-  console.log(`  one command with the key ${first.command.idempotency_key}`)
+  console.log(`  one command with the key ${first.command.contract_key}`)
 
   const { command, effects } = await reachStatus(first.command.command_id, 'succeeded')
   const states = await path(command.command_id)

@@ -111,7 +111,7 @@ describe('the examples on the test database', () => {
     assert.equal(await report(), id, 'the same month is the same command')
     await room.settle(id)
     const row = await rowOf(id)
-    assert.equal(row['idempotency_key'], 'generate_report:monthly_revenue:2026-05')
+    assert.equal(row['contract_key'], 'generate_report:monthly_revenue:2026-05')
     const path = await room.rows<{ to: string }>(
       `select payload->>'to' as to from concord.domain_events where command_id = $1 and event_type = 'status_changed'
          and payload->>'target_type' = 'command' order by seq`,
@@ -124,9 +124,7 @@ describe('the examples on the test database', () => {
     const { artifact_id } = row['result'] as { artifact_id: string }
     const [artifact] = await room.rows('select command_id from concord.artifacts where artifact_id = $1', [artifact_id])
     assert.deepEqual(artifact, { command_id: id })
-    const commands = await room.rows(`select 1 from concord.commands where idempotency_key = $1`, [
-      row['idempotency_key'],
-    ])
+    const commands = await room.rows(`select 1 from concord.commands where contract_key = $1`, [row['contract_key']])
     assert.equal(commands.length, 1)
   })
 
@@ -204,7 +202,7 @@ describe('the examples on the test database', () => {
     assert.equal(await room.settle(id), 'succeeded')
     const row = await rowOf(id)
     assert.equal((row['plan'] as Record<string, unknown>)['execution_mode'], 'approval_gated_async')
-    assert.equal(row['idempotency_key'], 'book_hotel:draft-2')
+    assert.equal(row['contract_key'], 'book_hotel:draft-2')
     const effects = await room.rows(
       `select effect_type, status, idempotency_key, declared_compensation from concord.domain_effects
         where command_id = $1 and effect_type <> 'approval.request' order by declaration_order`,

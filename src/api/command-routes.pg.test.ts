@@ -58,9 +58,9 @@ describe('commands over HTTP', () => {
       [runs['status'], (runs['policy'] as Json)['decision'], runs['approvals'], runs['error']],
       ['running', 'allow', [], null],
     )
-    assert.deepEqual([runs['idempotency_key'], runs['cancellation_mode']], [null, 'graceful'])
+    assert.deepEqual([runs['contract_key'], runs['cancellation_mode']], [null, 'graceful'])
     const books = await preview({ task_name: 'Booking', payload: { subject: 's', steps } })
-    assert.deepEqual([books['idempotency_key'], books['cancellation_mode']], ['booking:s', 'compensate_then_stop'])
+    assert.deepEqual([books['contract_key'], books['cancellation_mode']], ['booking:s', 'compensate_then_stop'])
     assert.deepEqual(runs['effects'], [
       { effect_type: steps[0], effect_class: 'keyed', reversibility: 'compensatable', undone_by: 'hotel.cancel_a' },
     ])

@@ -100,8 +100,13 @@ describe('what `next` says is what happens', () => {
     assert.ok(answer.ok, JSON.stringify(view))
     return view
   }
-  const submit = async (payload: object, cancellation_mode: Mode, more: object = {}) =>
-    (await ask('/commands', { task_name: 'Trip', payload, cancellation_mode, ...more })).command_id
+  const requests = new Map<string, object>()
+  async function submit(payload: object, cancellation_mode: Mode): Promise<string> {
+    const request = { task_name: 'Trip', payload, cancellation_mode }
+    const { command_id } = await ask('/commands', request)
+    requests.set(command_id, request)
+    return command_id
+  }
   /** Runs the steps that succeed, then one more as the mode of the provider says. */
   async function arrive(done: readonly string[], mode: Mode, last: string, ...how: ProviderMode[]): Promise<string> {
     const id = await submit({ steps: [...done, last, LAST] }, mode)
@@ -173,7 +178,11 @@ describe('what `next` says is what happens', () => {
     if (action === 'cancel' || action === 'retry') await ask(`/commands/${id}/${action}`, {})
     else if (action === 'supply_input') await ask(`/commands/${id}/input`, { input: { note: 'n' } })
     else if (action === 'decide_approval') await answer(id, 'approved')
-    else if (action === 'undo') {
+    else if (action === 'submit_again') {
+      const again = (await ask('/commands', requests.get(id) ?? {})).command_id
+      assert.notEqual(again, id)
+      assert.equal(await room.settle(uuidOf(again)), 'succeeded')
+    } else if (action === 'undo') {
       const undo = (await ask(`/commands/${id}/undo`, {})).command_id
       await room.settle(uuidOf(undo))
       await answer(undo, 'approved')
@@ -227,6 +236,8 @@ describe('what `next` says is what happens', () => {
         const except = done.filter(({ effect_type }) => what.includes(`${effect_type}, which`))
         return assert.deepEqual(types([...undone, ...except]), types(done))
       }
+      case 'submit_again':
+        return assert.equal(what, 'Submit the same request again; it becomes a new command.')
       case 'reconcile_effect':
         return assert.equal(own.filter((effect) => effect.status === 'executing').length, 0)
       default:

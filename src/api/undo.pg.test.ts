@@ -305,7 +305,7 @@ describe('the undo of a command', () => {
     const id = await done([A])
     const undoId = await undo(id)
     const waiting = (await (
-      await post('/commands', { task_name: 'Tour', payload: { steps: [A], decide: 'require_more_input' } })
+      await post('/commands', { task_name: 'Tour', payload: { steps: [A], decide: 'require_approval' } })
     ).json()) as View
     await settle(waiting.command_id)
     const final = await done([TICKET, READ])

@@ -60,10 +60,12 @@ export function formatCommand(terminal: Terminal, command: CommandView, effects:
 }
 
 /** The command line for an action. While Concord acts by itself, and for the actions of a newer server, the explanation says more. */
-function verbOf(action: string, { command_id: id }: CommandView): string {
+function verbOf(action: string, command: CommandView): string {
+  const { command_id: id } = command
   const verbs: Readonly<Record<NextMove['action'], string>> = {
     wait: `concord why ${id}`,
     undo: `concord undo ${id}`,
+    submit_again: `concord submit ${quote(titleOf(command))} --payload '{…}'`,
     cancel: `concord cancel ${id}`,
     retry: `concord retry ${id}`,
     supply_input: `concord commands input ${id} --payload '{…}'`,

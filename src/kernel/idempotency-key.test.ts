@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { decideIdempotencyKey, parseIdempotencyKey, parseKeyTemplate } from './idempotency-key.ts'
+import { decideKeys, parseIdempotencyKey, parseKeyTemplate } from './idempotency-key.ts'
 import type { Decision } from './refusal.ts'
 
 const shown = (decision: Decision<unknown>) => (decision.ok ? decision.value : decision.code)
@@ -73,33 +73,40 @@ describe('idempotency key', () => {
     )
   })
 
+  const keys = (...asked: Parameters<typeof decideKeys>) => {
+    const decided = decideKeys(...asked)
+    return decided.ok ? [decided.value.caller, decided.value.contract] : decided.code
+  }
+
   test('[CMD-21] a contract that requires a key refuses a submit without one', () => {
-    assert.equal(shown(decideIdempotencyKey({ required: true }, undefined, {})), 'idempotency.key.required')
-    assert.equal(shown(decideIdempotencyKey({ required: true }, 'k1', {})), 'k1')
-    assert.equal(shown(decideIdempotencyKey({ required: true }, '', {})), 'key_characters')
-    assert.equal(shown(decideIdempotencyKey({ required: false }, undefined, {})), undefined)
+    assert.equal(keys({ required: true }, undefined, {}), 'idempotency.key.required')
+    assert.deepEqual(keys({ required: true }, 'k1', {}), ['k1', undefined])
+    assert.equal(keys({ required: true }, '', {}), 'key_characters')
+    assert.deepEqual(keys({ required: false }, undefined, {}), [undefined, undefined])
   })
 
   test('[CMD-21] a contract that requires a key refuses a payload which cannot fill its template', () => {
     const contract = { required: true, template: aTemplate('book_hotel:{booking_draft_id}') }
-    assert.equal(shown(decideIdempotencyKey(contract, undefined, { booking_draft_id: 'd7' })), 'book_hotel:d7')
+    assert.deepEqual(keys(contract, undefined, { booking_draft_id: 'd7' }), [undefined, 'book_hotel:d7'])
     for (const sent of [undefined, 'k1']) {
-      const decision = decideIdempotencyKey(contract, sent, { draft: 'd7' })
+      const decision = decideKeys(contract, sent, { draft: 'd7' })
       assert.equal(shown(decision), 'idempotency.field.missing')
       assert.ok(!decision.ok && decision.path === 'booking_draft_id' && decision.reason.includes('booking_draft_id'))
     }
   })
 
-  test('without a duty a template still makes the key where it can, and a sent key comes first', () => {
+  test('[H1] the template makes the key of the contract whether or not the caller sends a key', () => {
     const contract = { required: false, template: aTemplate('r:{month}') }
-    assert.equal(shown(decideIdempotencyKey(contract, undefined, { month: '2026-05' })), 'r:2026-05')
-    assert.equal(shown(decideIdempotencyKey(contract, undefined, {})), undefined)
-    assert.equal(shown(decideIdempotencyKey(contract, 'mine', { month: '2026-05' })), 'mine')
+    assert.deepEqual(keys(contract, undefined, { month: '2026-05' }), [undefined, 'r:2026-05'])
+    assert.deepEqual(keys(contract, undefined, {}), [undefined, undefined])
+    assert.deepEqual(keys(contract, 'mine', { month: '2026-05' }), ['mine', 'r:2026-05'])
   })
 
-  test('a key made from a payload obeys the same rules as a sent one', () => {
+  test('a key made from a payload obeys the same rules as a sent one, and the refusal names the template', () => {
     const contract = { required: true, template: aTemplate('r:{month}') }
-    assert.equal(shown(decideIdempotencyKey(contract, undefined, { month: 'x'.repeat(254) })), 'key_too_long')
-    assert.equal(shown(decideIdempotencyKey(contract, undefined, { month: '\u200b' })), 'key_characters')
+    const long = decideKeys(contract, undefined, { month: 'x'.repeat(254) })
+    assert.equal(shown(long), 'key_too_long')
+    assert.ok(!long.ok && long.reason.endsWith('The contract makes the key from r:{month}.'))
+    assert.equal(keys(contract, undefined, { month: '\u200b' }), 'key_characters')
   })
 })

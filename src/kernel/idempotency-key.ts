@@ -35,19 +35,35 @@ function badCharacters(reason: string): Refusal {
 export type KeyContract = { readonly required: boolean; readonly template?: KeyTemplate }
 
 /**
- * Returns the key of one submit: the key that was sent, else the key that the contract's template makes from the payload, else
- * none. A contract that requires a key also requires a payload that fills its template, even if a key was sent.
+ * The key of the thing done, which the contract's template makes from the payload. Undefined: there is no template, or the payload lacks
+ * a field of it and the contract does not require a key.
  */
-export function decideIdempotencyKey(
-  contract: KeyContract,
-  sent: string | undefined,
+export function renderContractKey(
+  { required, template }: KeyContract,
   payload: JsonValue,
 ): Decision<string | undefined> {
-  const made = contract.template && renderKey(contract.template, payload)
-  if (contract.required && made && !made.ok) return made
-  if (sent !== undefined) return parseIdempotencyKey(sent)
-  if (made?.ok) return parseIdempotencyKey(made.value)
-  if (!contract.required) return accept(undefined)
+  if (!template) return accept(undefined)
+  const made = renderKey(template, payload)
+  if (!made.ok) return required ? made : accept(undefined)
+  const key = parseIdempotencyKey(made.value)
+  if (key.ok) return key
+  return {
+    ...key,
+    reason: `${key.reason} The contract makes the key from ${template.text}.`,
+    hint: 'Change the fields that the key is made of.',
+  }
+}
+
+/** The caller's key names the request, the contract's key the thing done. Both hold. */
+export type RequestKeys = { readonly caller: string | undefined; readonly contract: string | undefined }
+
+export function decideKeys(contract: KeyContract, sent: string | undefined, payload: JsonValue): Decision<RequestKeys> {
+  const made = renderContractKey(contract, payload)
+  if (!made.ok) return made
+  const caller = sent === undefined ? accept(undefined) : parseIdempotencyKey(sent)
+  if (!caller.ok) return { ...caller, path: 'idempotency_key' }
+  if (!contract.required || made.value !== undefined || caller.value !== undefined)
+    return accept({ caller: caller.value, contract: made.value })
   return refuse('idempotency.key.required', 'This command type needs an idempotency key.', {
     hint: 'Send idempotency_key, with the same value for every repetition of this request.',
   })

@@ -185,6 +185,7 @@ export type Rows = {
     readonly run_after: Date | null
     readonly turn_token: string | null
     readonly turn_until: Date | null
+    readonly contract_key: string | null
   }
   'concord.connector_definitions': {
     readonly workspace_id: string

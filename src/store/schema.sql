@@ -333,11 +333,12 @@ create table concord.commands (
   run_after               concord.finite_time       default now(),
   turn_token              uuid,
   turn_until              concord.finite_time,
+  contract_key            concord.filled_text,
   constraint commands_pk PRIMARY KEY (command_id),
   constraint commands_workspace_uq UNIQUE (workspace_id, command_id),
   constraint commands_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
   constraint commands_completed_at_ck CHECK ((((status)::text = ANY ('{succeeded,failed,cancelled,expired,compensated}'::text[])) = (completed_at IS NOT NULL))),
-  constraint commands_request_fingerprint_ck CHECK (((idempotency_key IS NULL) OR (request_fingerprint IS NOT NULL))),
+  constraint commands_request_fingerprint_ck CHECK (((COALESCE(idempotency_key, contract_key) IS NULL) OR (request_fingerprint IS NOT NULL))),
   constraint commands_runtime_workflow_id_ck CHECK ((split_part((runtime_workflow_id)::text, ':'::text, 2) = (command_id)::text)),
   constraint commands_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=100);
@@ -345,6 +346,7 @@ CREATE INDEX commands_due_ix ON concord.commands USING btree (run_after) WHERE (
 CREATE INDEX commands_requester_ix ON concord.commands USING btree (requested_by, workspace_id, status, command_id);
 CREATE INDEX commands_status_ix ON concord.commands USING btree (status, workspace_id, command_id);
 CREATE INDEX commands_task_ix ON concord.commands USING btree (task_name, workspace_id, status, command_id);
+CREATE UNIQUE INDEX commands_contract_key_uq ON concord.commands USING btree (contract_key, workspace_id) WHERE (contract_key IS NOT NULL);
 CREATE UNIQUE INDEX commands_idempotency_key_uq ON concord.commands USING btree (idempotency_key, workspace_id) WHERE (idempotency_key IS NOT NULL);
 alter table concord.commands enable row level security, force row level security;
 create policy commands_app on concord.commands as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -360,6 +362,7 @@ comment on column concord.commands.attempt is 'Number of this run; a retry from 
 comment on column concord.commands.run_after is 'When the next turn is due; set with the fact that makes one necessary. Null: nothing is due.';
 comment on column concord.commands.turn_token is 'Fence of the turn under way: every write of a turn names it, a driver that lost it writes nothing.';
 comment on column concord.commands.turn_until is 'After this time another driver may take the turn over.';
+comment on column concord.commands.contract_key is 'Names the thing done, made by the template of the contract; unique per workspace. Null: none, or free again.';
 
 create table concord.connector_definitions (
   workspace_id        uuid                not null,

@@ -49,6 +49,7 @@ function aCommand(status: CommandState, more: Partial<StoredCommand> = {}): Stor
     cancellation_mode: 'graceful',
     cancellation_requested: false,
     idempotency_key: null,
+    contract_key: null,
     request_fingerprint: null,
     runtime_workflow_id: null,
     plan: null,

@@ -199,7 +199,7 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
 
 /** Another run. A function that reads facts plans what is left to do now; the others run the steps again that failed. */
 function planAgain(found: CommandWithEffects, seen: Seen, task: CompiledTask | undefined, newId: NewId) {
-  if (!task?.fn.reads_facts) return replanCommand(seen.catalog, found, newId)
+  if (!task?.fn.reads_facts) return replanCommand(seen.catalog, found, newId, seen.tries)
   const isApproved = found.command.plan?.steps.some(({ primitive }) => primitive === 'human_approval') ?? false
   const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved, facts: seen.facts }
   const planned = planCommand(seen.catalog, task, found, terms, newId)

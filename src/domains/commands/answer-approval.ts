@@ -8,6 +8,7 @@ import {
   type Resolution,
   type StoredApproval,
 } from '#domains/approvals'
+import type { Actor } from '#kernel/actor'
 import { checkSecrets } from '#kernel/data-class'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
@@ -31,6 +32,7 @@ import {
   type Write,
 } from './change.ts'
 import { planAsks, requestInput } from './asks.ts'
+import { contractKeyOf, moveKey, takeContractKey } from './command-keys.ts'
 import {
   type CommandWithEffects,
   type HeldCommand,
@@ -65,7 +67,7 @@ export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
     },
     // `held` is what `lockCommand` returned.
     onResolved: (tx, resolution, locked) => onResolved(deps, tx, resolution, locked?.held as HeldCommand | undefined),
-    revise: (tx, approval, edited) => revise(deps, tx, approval, edited),
+    revise: (tx, approval, edited, by) => revise(deps, tx, approval, edited, by),
     atOnce: {
       read: readAnswerable,
       commandOf(owned) {
@@ -202,7 +204,8 @@ function moveAtGate(
     }
     case 'ask_for_input': {
       const expiresInMinutes = taskOf(deps.catalog, found.command)?.type.input_expires_in_minutes ?? 60
-      return requestInput(found, { fields: [], expiresInMinutes, id: deps.newId(), at }, who, why).changes
+      const request = { fields: [], expiresInMinutes, id: deps.newId(), at, mayReplace: true } as const
+      return requestInput(found, request, who, why).changes
     }
     case 'expire_command':
       return [move('expired', systemActor, why), set({ run_after: null })]
@@ -242,6 +245,7 @@ async function revise(
   tx: Tx,
   approval: StoredApproval,
   edited: JsonObject,
+  by: Actor,
 ): Promise<Decision<readonly ApprovalRequest[]>> {
   const found = await lockCommand(tx, approval.workspace_id, approval.command_id)
   if (!found) return refuseMissing()
@@ -254,6 +258,8 @@ async function revise(
     const what = verdict.t === 'missing' ? `missing: ${verdict.fields.join(', ')}` : verdict.errors.join('; ')
     return refuse('commands.payload.malformed', `The edited payload is not valid: ${what}.`, { path: 'edits' })
   }
+  const key = contractKeyOf(task, verdict.payload, 'edits')
+  if (!key.ok) return key
   const command = { ...found.command, payload: verdict.payload }
   const facts = await gatherFacts(deps, command, task.factNames)
   const drafts = draftEffects(task, command, facts)
@@ -271,9 +277,11 @@ async function revise(
   const changes = [
     stay,
     set({ payload: verdict.payload, payload_hash: approvalHash(content) }),
+    ...moveKey(found.command, key.value, { id: by.id, kind: 'approver' }, 'edited'),
     emitEvent('policy_evaluated', systemActor, question.record),
   ]
-  const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
+  const write = (sub: Tx) => deps.writes.commitIn(sub, composeWrite(found, 'any', changes, at))
+  const written = await takeContractKey(tx, task, { command, changes }, write)
   if (!written.ok) return written
   const riskLevel = highestRisk(deps.catalog, question, drafts.value)
   return accept(planAsks({ task, command, outcome, content, riskLevel }))

@@ -15,6 +15,7 @@ import {
   type Who,
 } from './change.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
+import { REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
 
 /** This many different persons of the role, or the one named person. */
 export type NeededApproval = { readonly approver: string; readonly count: number }
@@ -131,13 +132,12 @@ export function reconcileAsk(
 
 const RECONCILE_EFFECT = 'reconcile_effect'
 
-export const REQUEST_INPUT = 'user.request_input'
-export const REQUEST_APPROVAL = 'approval.request'
-
 const MINUTE_MS = 60_000
 
 type InputRequest = {
   readonly fields: readonly string[]
+  /** An approver asked for changes, so values that were given may be replaced. */
+  readonly mayReplace?: true
   readonly expiresInMinutes: number
   readonly id: string
   readonly at: Date
@@ -146,14 +146,18 @@ type InputRequest = {
 /** Makes the command wait for missing fields until a deadline. */
 export function requestInput(
   { command, effects }: CommandWithEffects,
-  { fields, expiresInMinutes, id, at }: InputRequest,
+  { fields, expiresInMinutes, id, at, mayReplace: replaces }: InputRequest,
   by: Who,
   why: Readonly<Record<string, unknown>>,
 ): { readonly changes: readonly Change[]; readonly expiresAt: Date } {
   const expiresAt = new Date(at.getTime() + expiresInMinutes * MINUTE_MS)
   const asked = effects.filter(({ effect_type }) => effect_type === REQUEST_INPUT).length
   const key = asked === 0 ? `input:${command.command_id}` : `input:${command.command_id}:${asked + 1}`
-  const payload = { missing_fields: fields, expires_at: expiresAt.toISOString() }
+  const payload = {
+    missing_fields: fields,
+    expires_at: expiresAt.toISOString(),
+    ...(replaces && { may_replace: true }),
+  }
   const changes = [
     move('waiting_for_input', by, why),
     planEffect(doneEffect(id, REQUEST_INPUT, payload, key, effects.length, at), systemActor),
@@ -163,10 +167,17 @@ export function requestInput(
   return { changes, expiresAt }
 }
 
+const lastRequest = (effects: readonly StoredEffect[]) =>
+  effects.findLast(({ effect_type }) => effect_type === REQUEST_INPUT)?.effect_payload
+
+/** The input that the command waits for may replace values that were given. */
+export function mayReplace(effects: readonly StoredEffect[]): boolean {
+  return lastRequest(effects)?.['may_replace'] === true
+}
+
 /** When the wait for input ends. Null: no input was requested. */
 export function inputDeadline(effects: readonly StoredEffect[]): Date | null {
-  const asked = effects.filter(({ effect_type }) => effect_type === REQUEST_INPUT).at(-1)
-  const text = asked?.effect_payload['expires_at']
+  const text = lastRequest(effects)?.['expires_at']
   return typeof text === 'string' ? new Date(text) : null
 }
 

@@ -8,17 +8,22 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { failpoint, type Sql, type Tx } from '#store'
 import { commitAndResume } from '#turns'
-import { inputDeadline } from './asks.ts'
+import { inputDeadline, mayReplace } from './asks.ts'
 import { reasonOf } from './cancel-command.ts'
 import { applyChanges, applyWrite, type Change, move, openDraft, set, emitEvent, type Who } from './change.ts'
+import { contractKeyOf, fillMissing, moveKey, takeContractKey } from './command-keys.ts'
 import { type CommandWithEffects, type HeldCommand, processOf, type StoredCommand } from './command-table.ts'
 import { type CommandDeps, lockAllowed } from './deps.ts'
 import { appendCommandEvent } from './events.ts'
+import { sayAgain } from './standing.ts'
 import { payloadHash, refuseTaskGone, taskOf, validatePayload, wakeOptionsOf } from './tasks.ts'
 
 type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
 
-/** Adds the missing fields to a waiting command, which is then validated and evaluated by policy again. */
+/**
+ * Adds the missing fields to a waiting command, which is then validated and evaluated by policy again. A value that was given is replaced only if an
+ * approver asked for changes. The contract's key moves with the fields that it is made of.
+ */
 export async function supplyInput(
   deps: CommandDeps,
   by: Actor,
@@ -39,7 +44,11 @@ export async function supplyInput(
     }
     const task = taskOf(deps.catalog, command)
     if (!task) return refuseTaskGone(command)
-    const payload = { ...command.payload, ...input }
+    const merged = mayReplace(found.effects)
+      ? accept({ ...command.payload, ...input })
+      : fillMissing(command.payload, input)
+    if (!merged.ok) return merged
+    const { value: payload } = merged
     const secrets = checkSecrets(payload, task.type.fields)
     if (!secrets.ok) return { ...secrets, path: `input.${secrets.path ?? ''}` }
     const verdict = validatePayload(task.type, task.spec, payload)
@@ -51,11 +60,16 @@ export async function supplyInput(
     }
     const who: Who = { id: by.id, kind: by.kind === 'operator' ? 'operator' : 'user' }
     const { payload: fitting } = verdict
-    const written = await resumeCommandWith(deps, tx, found, [
+    const key = contractKeyOf(task, fitting, 'input')
+    if (!key.ok) return key
+    const changes = [
       set({ payload: fitting, payload_hash: payloadHash(fitting), run_after: deps.now() }),
       emitEvent('input_supplied', who, { fields: Object.keys(input).toSorted() }),
+      ...moveKey(command, key.value, who, 'input_supplied'),
       move('validated', who),
-    ])
+    ]
+    const taking = { command, changes }
+    const written = await takeContractKey(tx, task, taking, (at) => resumeCommandWith(deps, at, found, changes))
     if (written.ok) await failpoint('commands.input_supplied')
     return written
   })
@@ -70,13 +84,20 @@ type AfterFailedRun = {
 /** A person or a rule has rejected it: another run would only ask again. */
 const FINAL = ['policy_denied', 'approval_rejected', 'malformed_payload', 'permission_denied']
 
+function hintOf(found: CommandWithEffects): { readonly hint?: string } {
+  const again = sayAgain(found)
+  return again === undefined ? {} : { hint: again }
+}
+
 /** `max_attempts` of the task limits the runs of a command, including the first. */
-export function decideRetryRun({ command, effects }: CommandWithEffects, maxAttempts: number): Decision<number> {
+export function decideRetryRun(found: CommandWithEffects, maxAttempts: number): Decision<number> {
+  const { command, effects } = found
   if (command.status !== 'failed') {
     return refuseNotFailed('Only a failed command can be retried', command)
   }
   if (command.plan === null || FINAL.includes(command.error_class ?? '')) {
-    return refuse('commands.command.not_failed', 'This command was rejected and cannot be retried. Submit a new one.', {
+    return refuse('commands.retry.rejected', 'This command was rejected and cannot be retried.', {
+      ...hintOf(found),
       facts: { error_class: command.error_class },
     })
   }
@@ -87,19 +108,24 @@ export function decideRetryRun({ command, effects }: CommandWithEffects, maxAtte
     return refuse('commands.retry.undone', 'Its effects are being undone, so it cannot be run again.')
   if (command.attempt >= maxAttempts) {
     return refuse('commands.retry.exhausted', `It has run ${command.attempt} times, which is the maximum.`, {
+      ...hintOf(found),
       facts: { attempt: command.attempt, max_attempts: maxAttempts },
     })
   }
   return accept(command.attempt + 1)
 }
 
+/** A command that freed its key takes it again, or is refused if another command was asked for the same thing meanwhile. */
 export function retryCommand(deps: CommandDeps, by: Actor, input: AfterFailedRun): Promise<Decision<StoredCommand>> {
   return afterFailure(deps, by, input, 'queued', (found) => {
     const { command } = found
     const task = taskOf(deps.catalog, command)
     const attempt = decideRetryRun(found, task?.spec.max_attempts ?? 1)
     if (!attempt.ok) return attempt
+    const key = task && command.contract_key === null ? contractKeyOf(task, command.payload, 'payload') : undefined
+    if (key && !key.ok) return key
     return accept([
+      ...moveKey(command, key ? key.value : command.contract_key, by, 'retry_requested'),
       emitEvent('retry_requested', by, {
         attempt: attempt.value,
         reason: reasonOf(input.reason),
@@ -150,7 +176,10 @@ async function afterFailure(
     const { value: found } = locked
     const decided = decide(found)
     if (!decided.ok) return tx.commitRefusal(await recordRefusal(tx, deps, by, found.command, to, decided))
-    const written = await resumeCommandWith(deps, tx, found, decided.value)
+    const task = taskOf(deps.catalog, found.command)
+    const write = (at: Tx) => resumeCommandWith(deps, at, found, decided.value)
+    const taking = { command: found.command, changes: decided.value }
+    const written = task ? await takeContractKey(tx, task, taking, write) : await write(tx)
     if (written.ok) await failpoint('commands.retry_written')
     return written
   })

@@ -21,6 +21,8 @@ import type {
   StoredEffect,
 } from './command-table.ts'
 import type { CommandEventType } from './events.ts'
+import type { EffectTries } from './plan.ts'
+import { isFreed } from './standing.ts'
 import type { AttemptFailure, CallResult } from './tasks.ts'
 
 type Payload = Readonly<Record<string, unknown>>
@@ -235,6 +237,12 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date)
         break
     }
   }
+  const { contract_key } = command
+  // Decided with the effects as they are after all changes: the key is free in the commit that ends the command.
+  if (to !== null && contract_key !== null && isFreed({ command, effects })) {
+    put({ contract_key: null })
+    record('contract_key_changed', systemActor, { from: contract_key, to: null, reason: 'nothing_stands' }, target)
+  }
   const write = { ...draft.write, from, to, releases, at, set: patch, newEffects, effectMoves, events }
   return { now: { command, effects }, write }
 }
@@ -317,8 +325,8 @@ export type Seen = {
   readonly turn: { readonly token: string; readonly name: string } | null
   readonly hasParents: boolean
   readonly outcome?: CallOutcome
-  /** Another command has an effect with the same idempotency key. */
-  readonly isKeyTaken?: boolean
+  /** Set when the unique index has refused the key of an effect. */
+  readonly tries?: EffectTries | undefined
   readonly facts?: Readonly<Record<string, unknown>>
   readonly parents?: readonly ParentFact[]
   readonly approved?: Decision<unknown>

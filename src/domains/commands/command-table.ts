@@ -49,6 +49,7 @@ export type StoredEffect = Omit<
 export const patchedColumns = {
   payload: `w.set->'payload'`,
   payload_hash: `w.set->>'payload_hash'`,
+  contract_key: `w.set->>'contract_key'`,
   plan: `nullif(w.set->'plan', 'null')`,
   result: `nullif(w.set->'result', 'null')`,
   error: `w.set->>'error'`,
@@ -93,6 +94,7 @@ export const newColumns = {
   status: 'text',
   cancellation_mode: 'text',
   idempotency_key: 'text',
+  contract_key: 'text',
   request_fingerprint: 'text',
   created_at: 'timestamptz',
   updated_at: 'timestamptz',

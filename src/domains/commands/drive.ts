@@ -33,6 +33,7 @@ import { EffectFailure } from './catalog/effect-definition.ts'
 import {
   commandTurns,
   findAwaited,
+  findCommand,
   type HeldCommand,
   insertWait,
   listParents,
@@ -43,6 +44,8 @@ import {
 import { approvalDeps, type CommandDeps } from './deps.ts'
 import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
+import { type EffectTries, effectKeyOf, keyOfTry } from './plan.ts'
+import { isFreed } from './standing.ts'
 import { wakeDependents } from './write-command.ts'
 import { readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
 import type { WriteResult } from './write-command.ts'
@@ -82,7 +85,8 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
   const startedMs = deps.now().getTime()
   const { begun, effects } = turn.found
   let last: LastCall | undefined
-  let [isAlone, isKeyTaken] = [false, false]
+  let isAlone = false
+  let tries: EffectTries | undefined
   try {
     if (begun) last = await callNext(deps, turn, begun, effects)
     for (let round = 0; !turn.isLost; round++) {
@@ -91,9 +95,9 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
       if (isOver && !last) break
       // The outcome of a call is always recorded, with all that follows from it. No call begins in a turn that has used up its time.
       const limit = isAlone ? 'outcome' : isOver ? 'no_call' : 'none'
-      const { draft, next } = await decideNext(deps, turn, last, isKeyTaken, limit)
+      const { draft, next } = await decideNext(deps, turn, last, tries, limit)
       const written = await commitTurn(deps, turn, draft.write, next, last)
-      if (written === 'key_taken') isKeyTaken = true
+      if (written === 'key_taken') tries = await findTries(deps, draft.write)
       else if (written instanceof EffectFailure) last = last && failedWith(last, written)
       else if (written === 'moved') {
         // The row has changed, for example by a cancel, and the next step may be impossible. The outcome is then written alone, once.
@@ -117,13 +121,13 @@ async function decideNext(
   deps: CommandDeps,
   turn: CommandTurn,
   outcome: CallOutcome | undefined,
-  isKeyTaken: boolean,
+  tries: EffectTries | undefined,
   limit: FoldLimit,
 ): Promise<Folded> {
   const { catalog, random } = deps
   const { token, name, leaseMs, found } = turn
   const at = deps.now()
-  const seen: Seen = { catalog, random, turn: { token, name }, hasParents: found.hasParents, isKeyTaken }
+  const seen: Seen = { catalog, random, turn: { token, name }, hasParents: found.hasParents, tries }
   const draft = openDraft(found, { held: token, leaseMs }, at)
   const first = fold(draft, outcome ? { ...seen, outcome } : seen, at, deps.newId, limit)
   return loadAndFold(deps, first, seen, limit, () => failpoint('commands.classified'))
@@ -186,7 +190,7 @@ async function commitTurn(
     result = works.length === 0 ? await deps.writes.commit(write) : await commitWith(deps, write, works)
   } catch (error) {
     if (error instanceof EffectFailure) return error
-    const isPlanned = write.events.some(({ event_type }) => event_type === 'plan_created')
+    const isPlanned = write.newEffects.some(({ compensates_effect_id }) => compensates_effect_id === null)
     if (!isPlanned || constraintOf(error) !== 'idx_domain_effects_idem') throw error
     return 'key_taken'
   }
@@ -198,6 +202,41 @@ async function commitTurn(
   if (write.newEffects.some((effect) => effect.compensates_effect_id !== null)) await failpoint('commands.undo_planned')
   await passAll(write, last?.isUndo ? { ...afterWrite, effect_executed: 'commands.undo_recorded' } : afterWrite)
   return 'written'
+}
+
+/** How often the key of an effect can be tried: after this it counts as taken. */
+const TRIES_MAX = 50
+
+type KeyHolder = { readonly idempotency_key: string; readonly command_id: string; readonly is_own: boolean }
+
+/** $1 workspace, $2 keys, $3 command. */
+const listHolders = statement<KeyHolder>(
+  'commands_list_key_holders',
+  `select idempotency_key, command_id, command_id = $3::uuid as is_own
+from concord.domain_effects where workspace_id = $1::uuid and idempotency_key = any($2::text[])`,
+)
+
+/** A key can be tried again when every other command that has tried it has ended with nothing done that stands. */
+async function findTries({ db, catalog }: CommandDeps, { command, newEffects }: Write): Promise<EffectTries> {
+  const { workspace_id, command_id } = command
+  const tries = new Map<string, number | 'taken'>()
+  for (const { effect_type, effect_payload, idempotency_key } of newEffects) {
+    const made = effectKeyOf(catalog, effect_type, effect_payload)
+    const base = made.ok ? made.value : undefined
+    const keys =
+      base === undefined ? [idempotency_key] : Array.from({ length: TRIES_MAX }, (_, n) => keyOfTry(base, n + 1))
+    const holders = await db.run(listHolders, [workspace_id, keys, command_id])
+    const others = new Set(holders.flatMap((holder) => (holder.is_own ? [] : [holder.command_id])))
+    const last = Math.max(0, ...holders.map((holder) => keys.indexOf(holder.idempotency_key) + 1))
+    // A key that names its command, and one that two effects of the plan share, cannot be tried again.
+    let isFree = base !== undefined && last > 0 && last < TRIES_MAX
+    for (const id of others) {
+      const found = await findCommand(db, workspace_id, id)
+      isFree &&= found !== undefined && isFreed(found)
+    }
+    if (isFree || base !== undefined || last > 0) tries.set(base ?? idempotency_key ?? '', isFree ? last + 1 : 'taken')
+  }
+  return tries
 }
 
 function heldAfter(found: HeldCommand, write: Write, { command }: WriteResult): HeldCommand {

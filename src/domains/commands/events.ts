@@ -6,6 +6,7 @@ import { appendEvents, domainEventLog, type Sql } from '#store'
 const commandEventTypes = {
   command_created: 'audit',
   command_rejected: 'audit',
+  contract_key_changed: 'audit',
   status_changed: 'event',
   status_change_refused: 'audit',
   policy_evaluated: 'audit',

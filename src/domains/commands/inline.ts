@@ -12,7 +12,7 @@ import { type CommandWithEffects, findCommand, processOf, type StoredCommand } f
 import { approvalDeps, type CommandDeps } from './deps.ts'
 import { checkAsked, commitWith, foldFresh } from './drive.ts'
 import { countingFacts } from './facts.ts'
-import { KEY_WAIT, type NewCommand } from './insert-command.ts'
+import { KEY_WAIT, keyedBy, type NewCommand } from './insert-command.ts'
 import { findHandler, taskOf } from './tasks.ts'
 
 /** The command was decided in memory; or an effect was called and has no result; or something has to be written first (undefined). */
@@ -45,11 +45,10 @@ export async function insertAsking(
   whole: NewCommand,
   requests: readonly ApprovalRequest[],
 ): Promise<Decision<Once<StoredCommand>>> {
-  const { context, idempotency_key } = whole.command
-  const by = { ...systemActor, traceId: context.trace_id }
+  const by = { ...systemActor, traceId: whole.command.context.trace_id }
   return deps.db.transaction(async (tx) => {
     const opened = await deps.inserts.insertIn(tx, whole).catch((error: unknown) => {
-      const refusal = idempotency_key === null ? undefined : refuseInProgress(error)
+      const refusal = keyedBy(whole.command) === null ? undefined : refuseInProgress(error)
       if (refusal) return refusal
       throw error
     })

@@ -1,6 +1,7 @@
 /**
  * Inserts a new command with everything that was decided about it before its first commit: its effects and one journal row. One statement, one
- * commit per batch of the lane. The unique index decides which of two requests with one key is first; the other gets the first command back.
+ * commit per batch of the lane. Two unique indexes decide which of two requests with one caller's key, or for one thing, is first; the other gets the first
+ * command back.
  *
  * A command of a remembered caller is inserted only if no right has changed since the caller was looked up (`access_version`).
  */
@@ -15,7 +16,6 @@ import {
   type PgType,
   refuseInProgress,
   type Sql,
-  sqlStateOf,
   statement,
   type Submitted,
   type Tx,
@@ -47,7 +47,6 @@ export type CommandInserts = {
 
 /** How long a batch waits for another open transaction with one of its keys; the rest of the batch waits with it. */
 export const KEY_WAIT = "lock_timeout = '500ms'"
-const UNIQUE_VIOLATION = '23505'
 /** The first request commits within one statement of ours, so the second read finds it. */
 const LOOKS_MAX = 10
 
@@ -110,7 +109,7 @@ function compile(size: number, entries: number, plans: boolean): Bound<Batch, Id
   from ${list(size, ({ sent }) => sent, commandColumns, 'w')}
   where w.command_id is not null
     and (w.access_version is null or w.access_version = (select v.version from identity.access_version as v where v.only_row))
-  on conflict (idempotency_key, workspace_id) where idempotency_key is not null do nothing
+  on conflict do nothing
   returning command_id, workspace_id, updated_at
 )${planned}, logged as (
   insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, audit_type, events)
@@ -129,11 +128,17 @@ const findInserted = statement<Id>(
   'commands_find_inserted',
   'select command_id from concord.commands where command_id = any($1::uuid[])',
 )
-/** $1 workspace, $2 key. */
-const findByKey = statement<StoredCommand>(
-  'commands_find_by_key',
-  `select ${columnsOf('c')} from concord.commands as c where c.idempotency_key = $2 and c.workspace_id = $1`,
+/** $1 workspace, $2 caller's key, $3 contract's key, $4 command. A command that has the caller's key comes before one that has the contract's. */
+const findByKeys = statement<StoredCommand>(
+  'commands_find_by_keys',
+  `select ${columnsOf('c')} from concord.commands as c
+where c.workspace_id = $1 and (c.command_id = $4 or c.idempotency_key = $2 or c.contract_key = $3)
+order by c.command_id = $4 desc, (c.idempotency_key = $2) is true desc limit 1`,
 )
+
+/** A key by which another request may be waiting for the same row. Null: nothing can be in its way. */
+export const keyedBy = ({ contract_key, idempotency_key }: StoredCommand): string | null =>
+  contract_key ?? idempotency_key
 
 /** Sizes are rounded up to a power of two, so a connection prepares few statements; the rows in excess are null. */
 const roundUp = (count: number) => 2 ** Math.ceil(Math.log2(count))
@@ -153,14 +158,6 @@ async function send(sql: Sql, sent: readonly Sent[]): Promise<ReadonlySet<string
   return new Set(rows.map(({ command_id }) => command_id))
 }
 
-/** The id of the first command is for callers who may read it; `submitCommand` decides that. */
-function refuseReused(first: string): Refusal {
-  return refuse('key_reused', 'This key was used before for another request.', {
-    hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
-    facts: { first },
-  })
-}
-
 /** Rights have changed, or the key of the command is taken: the caller is looked up, and the request is decided again. */
 function refuseRemembered(): Refusal {
   return refuse('unauthenticated', 'The rights of the caller may have changed.')
@@ -168,13 +165,12 @@ function refuseRemembered(): Refusal {
 
 const inserted = (item: NewCommand): Opened => accept({ inserted: true, row: item.command })
 
-/** Undefined: the command with this key was committed after the insert began, or was rolled back. */
-async function findFirst(sql: Sql, { command }: NewCommand): Promise<Opened | undefined> {
-  const { workspace_id, idempotency_key, request_fingerprint } = command
-  const [first] = await sql.run(findByKey, [workspace_id, idempotency_key])
+/** Undefined: the command with one of the keys was committed after the insert began, was rolled back, or has freed its key. */
+async function findFirst(sql: Sql, item: NewCommand): Promise<Opened | undefined> {
+  const { workspace_id, command_id, idempotency_key, contract_key } = item.command
+  const [first] = await sql.run(findByKeys, [workspace_id, idempotency_key, contract_key, command_id])
   if (!first) return undefined
-  if (first.request_fingerprint !== request_fingerprint) return refuseReused(first.command_id)
-  return accept({ inserted: false, row: first })
+  return first.command_id === command_id ? inserted(item) : accept({ inserted: false, row: first })
 }
 
 async function insertOne(sql: Sql, sent: Sent): Promise<Opened> {
@@ -192,20 +188,19 @@ async function insertAgain(sql: Sql, sent: Sent): Promise<Opened> {
   const { item } = sent
   const isThere = async () => (await sql.run(findInserted, [[item.command.command_id]])).length > 0
   if (await isThere()) return inserted(item)
-  const late = await insertOne(sql, sent).catch(async (error: unknown) => {
-    if (sqlStateOf(error) === UNIQUE_VIOLATION && (await isThere())) return inserted(item)
-    throw error
-  })
-  return late.ok && late.value.row.command_id === item.command.command_id ? inserted(item) : late
+  const late = await insertOne(sql, sent)
+  return (late.ok && late.value.inserted) || !(await isThere()) ? late : inserted(item)
 }
 
 export function openInserts({ db, newId }: Pick<CommandDeps, 'db' | 'newId'>): CommandInserts {
-  const keyOf = ({ item: { command } }: Sent) =>
-    command.idempotency_key === null ? undefined : `${command.workspace_id} ${command.idempotency_key}`
+  const keyOf = ({ item: { command } }: Sent) => {
+    const key = keyedBy(command)
+    return key === null ? undefined : `${command.workspace_id} ${key}`
+  }
   const lane = openLane<Sent, Opened>(db, {
     name: 'new-commands',
     batchMax: 16,
-    // Two commands with one key go into two batches: the second must find the first.
+    // Two requests for one thing, or with one key, go into two batches: the second must find the first.
     keyOf,
     settings: `set ${KEY_WAIT}`,
     retrySafe: true,

@@ -142,12 +142,11 @@ function planAndQueue(
   before: readonly Change[],
 ): Step {
   const { command } = found
-  const planned = planCommand(seen.catalog, task, found, terms, newId)
+  const planned = planCommand(seen.catalog, task, found, terms, newId, seen.tries)
   // Nothing of the plan is kept. The machine allows `failed` after `approved` only through `queued`.
   const failed = (reason: string) =>
     fail('validation_error', reason, ...(terms.isApproved ? [move('queued', systemActor)] : []))
   if (!planned.ok) return failed(planned.reason)
-  if (seen.isKeyTaken) return failed('Another command already owns this idempotency key.')
   const { changes, effects } = planned.value
   // In the request itself nothing is queued and no runtime is involved. A policy can route a command to `sync`, but only a bounded effect
   // that is safe to repeat may be called before its row is written.

@@ -192,6 +192,7 @@ export function planCommand(
   { command, effects }: CommandWithEffects,
   terms: PlanTerms,
   newId: () => string,
+  tries?: EffectTries,
 ): Decision<Planned> {
   const drafts = draftEffects(task, command, terms.facts)
   if (!drafts.ok) return drafts
@@ -209,7 +210,7 @@ export function planCommand(
   const { plan, effects: steps } = planned.value
   const rows: NewEffect[] = []
   for (const [index, { effect, effectId }] of steps.entries()) {
-    const row = effectOf(catalog, command, effect, effectId, effects.length + index)
+    const row = effectOf(catalog, { command, effects }, effect, { effectId, order: effects.length + index, tries })
     if (!row.ok) return row
     rows.push(row.value)
   }
@@ -227,6 +228,7 @@ export function replanCommand(
   catalog: Catalog,
   { command, effects }: CommandWithEffects,
   newId: () => string,
+  tries?: EffectTries,
 ): Decision<readonly Change[]> {
   if (!command.plan) return refuse('commands.plan.invalid', 'There is no plan to run again.')
   const failed = new Map(
@@ -241,7 +243,8 @@ export function replanCommand(
       continue
     }
     const effect = { effect_type: old.effect_type, payload: old.effect_payload }
-    const row = effectOf(catalog, command, effect, newId(), effects.length + rows.length)
+    const next = { effectId: newId(), order: effects.length + rows.length, tries }
+    const row = effectOf(catalog, { command, effects }, effect, next)
     if (!row.ok) return row
     rows.push(planEffect(row.value, systemActor))
     steps.push({ ...step, metadata: { ...step.metadata, domain_effect_id: row.value.domain_effect_id } })
@@ -249,29 +252,56 @@ export function replanCommand(
   return accept(rows.length > 0 ? [...rows, set({ plan: { ...command.plan, steps } })] : [])
 }
 
+/**
+ * By key: the number of the next try of an effect whose key other commands have, or `taken` while one of them may still do it or has done it. Loaded
+ * when the unique index has refused a key. Tries of one key are numbered without gaps, so of two commands that try next the index lets one.
+ */
+export type EffectTries = ReadonlyMap<string, number | 'taken'>
+
+/** The key that the contract of the effect makes. Undefined: it makes none, so the key names the command. */
+export function effectKeyOf(
+  catalog: Pick<Catalog, 'effects'>,
+  effect_type: string,
+  payload: JsonObject,
+): Decision<string | undefined> {
+  const { keyTemplate, operation } = catalog.effects.get(effect_type) ?? {}
+  const made = keyTemplate && renderKey(keyTemplate, payload)
+  if (!made || (!made.ok && !operation?.idempotency_required)) return accept(undefined)
+  return made
+}
+
+/** Another try is another effect: the provider must not take it for the one that is known to have failed or was undone. */
+export const keyOfTry = (base: string, nth: number) => (nth === 1 ? base : `${base}:r${nth}`)
+
+const isTryOf = (base: string, key: string) => key.startsWith(base) && /^(:r\d+)?$/.test(key.slice(base.length))
+
+type NewRow = { readonly effectId: string; readonly order: number; readonly tries?: EffectTries | undefined }
+
 function effectOf(
   catalog: Catalog,
-  { command_id, attempt }: CommandWithEffects['command'],
+  { command: { command_id, attempt }, effects }: CommandWithEffects,
   { effect_type, payload, undoes }: EffectDraft,
-  effectId: string,
-  order: number,
+  { effectId, order, tries }: NewRow,
 ): Decision<NewEffect> {
   if (undoes) return accept(newUndo(catalog, { ...undoes, effect_type, effect_payload: payload }, effectId, order))
   const compiled = catalog.effects.get(effect_type)
   if (!compiled) return refuse('commands.plan.invalid', `No effect is called ${effect_type}.`)
-  const { definition, keyTemplate, operation } = compiled
-  const made = keyTemplate && renderKey(keyTemplate, payload)
-  if (made && !made.ok && operation?.idempotency_required) return made
+  const { definition } = compiled
+  const made = effectKeyOf(catalog, effect_type, payload)
+  if (!made.ok) return made
   const retry = compilePolicy(definition.operation, catalog.retries)
   if (!retry.ok) return retry
-  const base = made?.ok ? made.value : `effect:${command_id}:${order}`
+  const base = made.value ?? `effect:${command_id}:${order}`
+  const own = effects.filter(({ idempotency_key: key }) => isTryOf(base, key ?? '')).length
+  const nth = tries?.get(base) ?? (made.value === undefined ? attempt : own + 1)
+  if (nth === 'taken' || tries?.get(keyOfTry(base, nth)) === 'taken')
+    return refuse('commands.effect.key_taken', 'Another command already owns this idempotency key.')
   return accept(
     newEffect({
       domain_effect_id: effectId,
       effect_type,
       effect_payload: payload,
-      // Another run is another effect: the provider must not take it for the one that is known to have failed.
-      idempotency_key: attempt === 1 ? base : `${base}:r${attempt}`,
+      idempotency_key: keyOfTry(base, nth),
       declared_compensation: definition.undo?.name ?? null,
       declaration_order: order,
       max_attempts: attemptsAllowed(retry.value.limit),

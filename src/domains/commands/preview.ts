@@ -27,10 +27,7 @@ export const previewView = z
     status: commandStatus.meta({ description: 'Where the command would be when it first calls, asks or waits.' }),
     error: z.string().nullable(),
     error_class: z.string().nullable(),
-    idempotency_key: z
-      .string()
-      .nullable()
-      .meta({ description: 'The key that the contract of the task would give it.' }),
+    contract_key: z.string().nullable().meta({ description: 'The key that the contract of the task would give it.' }),
     cancellation_mode: z.string().meta({ example: 'graceful' }),
     waits_until: timeView('Until when it would wait.').nullable(),
     missing_fields: z.array(z.string()),
@@ -92,7 +89,7 @@ export async function previewCommand(
     status: now.command.status,
     error: now.command.error,
     error_class: now.command.error_class,
-    idempotency_key: command.idempotency_key,
+    contract_key: command.contract_key,
     cancellation_mode: command.cancellation_mode,
     waits_until: next.t === 'wait' && next.until ? formatInstant(next.until) : null,
     missing_fields: (payloadOf('input_requested')?.['missing_fields'] as string[] | undefined) ?? [],

@@ -1,11 +1,11 @@
 /** Describes a command for people: the step it is at, what it waits for, what can happen next and who can do it. Pure. */
 import { formatInstant } from '#kernel/instant'
-import { REQUEST_INPUT } from './asks.ts'
 import { decideCancel } from './cancel-command.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 import { decideRetryRun } from './change-command.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
-import { readBackOf, sayTaskGone, taskOf } from './tasks.ts'
+import { sayAgain } from './standing.ts'
+import { readBackOf, sayTaskGone, taskOf, REQUEST_INPUT } from './tasks.ts'
 import { isInForce, type KeptWhy, planUndo, UNDO_TYPE, type UndoLink, type UndoPlan } from './undo-plan.ts'
 
 type Progress = {
@@ -46,7 +46,15 @@ function waitingReason(
 }
 
 export type NextMove = {
-  readonly action: 'wait' | 'supply_input' | 'decide_approval' | 'reconcile_effect' | 'cancel' | 'retry' | 'undo'
+  readonly action:
+    | 'wait'
+    | 'supply_input'
+    | 'decide_approval'
+    | 'reconcile_effect'
+    | 'cancel'
+    | 'retry'
+    | 'undo'
+    | 'submit_again'
   readonly by: string[]
   readonly what: string
 }
@@ -85,6 +93,8 @@ export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date,
   }
   if (decideRetryRun(found, spec?.max_attempts ?? 1).ok)
     add('retry', ['requester', 'admin'], 'Run it again; effects that succeeded are kept.')
+  const again = sayAgain(found)
+  if (again !== undefined) add('submit_again', ['requester'], again)
   if (isUndoable(command, plan, catalog) && !(undo && isInForce(undo)))
     add('undo', ['requester', 'admin'], `Request the undo of ${sayUndone(plan)}; policy decides who must approve.`)
   return moves

@@ -98,6 +98,9 @@ export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
       requestId: ids.requestId,
       metadata: { webhook: source.name, event_id: id },
     })
+    // Another event has asked for the same thing. The refusal is on record; the sender must not deliver it again.
+    if (!submitted.ok && submitted.code === 'commands.contract_key.taken')
+      return accept({ t: 'duplicate', commandId: null })
     if (!submitted.ok) return submitted
     const { command, isNew } = submitted.value
     return accept(

@@ -26,6 +26,14 @@ export const commandRefusals = {
     'invalid',
     'Send a payload that matches the task; GET /task-types shows its payload_schema.',
   ],
+  'commands.contract_key.taken': [
+    'conflict',
+    'Read the command that was asked for the same thing; change a field that its key is made of to ask for another thing.',
+  ],
+  'commands.input.given': [
+    'conflict',
+    'Send only the fields that are missing; cancel the command to change the others.',
+  ],
   'commands.command.not_found': ['not_found', 'GET /commands lists those of this workspace.'],
   'commands.command.not_waiting': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.not_failed': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
@@ -40,6 +48,7 @@ export const commandRefusals = {
   'commands.undo.cancelling': ['conflict', 'Cancel it again: the cancel undoes the rest.'],
   'commands.undo.nothing_left': ['conflict', 'GET /commands/{id}/undo says of each effect why it stays.'],
   'commands.undo.unknown_undo': ['conflict', 'Try again when the project has the undo again.'],
+  'commands.retry.rejected': ['conflict', 'Read the command: `next` says how to ask again.'],
   'commands.retry.undone': ['conflict', 'Undo or cancel it to undo the rest, then submit a new command.'],
   'commands.retry.exhausted': ['conflict', 'Fix the cause and submit a new command.'],
   'commands.action.not_allowed': ['forbidden', 'Read the command: `next` says who can do what.'],

@@ -209,9 +209,9 @@ describe('submit', () => {
     const subject = randomKey()
     const wrong = { subject, steps: 'no list' }
     const first = accepted(await send({ taskName: 'Booking', payload: wrong }))
-    assert.deepEqual([first.command.status, first.command.idempotency_key], ['failed', null])
+    assert.deepEqual([first.command.status, first.command.contract_key], ['failed', null])
     const meant = accepted(await send({ taskName: 'Booking', payload: { subject } }))
-    assert.deepEqual([meant.isNew, meant.command.idempotency_key], [true, `booking:${subject}`])
+    assert.deepEqual([meant.isNew, meant.command.contract_key], [true, `booking:${subject}`])
     const idempotencyKey = randomKey()
     accepted(await send({ taskName: 'Booking', payload: wrong, idempotencyKey }))
     const again = await send({ taskName: 'Booking', payload: { subject }, idempotencyKey })

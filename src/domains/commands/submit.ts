@@ -3,17 +3,17 @@ import { hash } from 'node:crypto'
 import { type Actor, credentialOf, eventBy } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { canonicalJson } from '#kernel/canonical-json'
-import { decideIdempotencyKey, decideKeyOwner, type KeyContract } from '#kernel/idempotency-key'
-import { encodeId } from '#kernel/ids'
+import type { RequestKeys } from '#kernel/idempotency-key'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
-import { hasSecretShape, redactText } from '#kernel/secret-shapes'
+import { redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import type { Process } from '#runtime'
 import { appendEvents, constraintOf, failpoint, type Once, refuseInProgress, type Tx } from '#store'
 import { cancellationModes, type CancellationMode, type IngressType } from './catalog/definitions.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
+import { decideRepeat, keysOf } from './command-keys.ts'
 import { type CommandContext, processOf, type StoredCommand } from './command-table.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
@@ -21,10 +21,10 @@ import { type DependsOn, insertDependency, refuseParent } from './add-dependency
 import { findTask, validatePayload } from './tasks.ts'
 import type { Folded } from './advance.ts'
 import { composeWrite, fail, type WriteEvent } from './change.ts'
-import type { CommandDeps } from './deps.ts'
+import { type CommandDeps, mayReadCommand } from './deps.ts'
 import { passAfter, passBefore } from './drive.ts'
 import { decideNew, insertAsking, runInline } from './inline.ts'
-import { KEY_WAIT, type NewCommand } from './insert-command.ts'
+import { KEY_WAIT, keyedBy, type NewCommand } from './insert-command.ts'
 
 export type SubmitCommand = {
   readonly workspaceId: string
@@ -64,7 +64,7 @@ export async function submitCommand(
   if (!checked.ok) return input.accessVersion === undefined ? rejectRequest(deps, by, input, checked) : checked
   const { task } = checked.value
   const at = deps.now()
-  const mayInline = task.spec.sync_allowed && !task.spec.async_required && !input.dependsOn?.length
+  const mayInline = isInlineTask(deps, checked.value) && !input.dependsOn?.length
   // A command with dependencies is woken by their ends, through the runtime.
   const turn = mayInline || input.dependsOn?.length ? undefined : deps.turns?.offer(task.queue)
   const command: StoredCommand = {
@@ -87,14 +87,16 @@ export async function submitCommand(
     throw error
   })
   if (!opened.ok || !opened.value.inserted) turn?.release()
-  if (!opened.ok) {
-    if (opened.code !== 'key_reused') return opened
-    const template = templateOf(task.key, input.idempotencyKey)
-    return rejectRequest(deps, by, input, explainReused(opened, template, by.principal !== undefined))
-  }
+  if (!opened.ok) return opened
   await failpoint('commands.submitted')
   const { inserted, row: stored, decided, isTried = false } = opened.value
-  if (!inserted) return accept({ command: stored, isNew: false })
+  if (!inserted) {
+    const hasTerms = input.cancellationMode !== undefined || (input.dependsOn ?? []).length > 0
+    const mayRead = by.principal !== undefined && mayReadCommand(by.principal, stored)
+    const repeat = { task, payload: input.payload, hasTerms, mayRead }
+    const first = decideRepeat(stored, command, repeat)
+    return first.ok ? accept({ command: first.value, isNew: false }) : rejectRequest(deps, by, input, first)
+  }
   if (decided) await passAfter(decided.draft.write)
   // The command is committed: an error from here on must not look like a refusal. The driver meets the same error and records it.
   const isShort = mayInline && !isTried
@@ -108,6 +110,18 @@ export async function submitCommand(
   if (turn) turn.start(stored.command_id, { command: stored, hasParents: false, ...begun })
   else await wakeQuietly(deps, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
+}
+
+/**
+ * A call of the inline path is not on record while it runs, and a cancel meanwhile would free the key of the thing that is being done. So a command with
+ * a contract's key runs inline only if its effects read.
+ */
+function isInlineTask({ catalog }: CommandDeps, { task: { spec, type }, keys }: Checked): boolean {
+  if (!spec.sync_allowed || spec.async_required) return false
+  return (
+    keys.contract === undefined ||
+    type.side_effects.every((effect) => catalog.effects.get(effect)?.definition.class === 'read')
+  )
 }
 
 type Opened = Once<StoredCommand> & {
@@ -156,11 +170,19 @@ async function insertDecided(
 }
 
 function createdEvent(command: StoredCommand, by: Actor): WriteEvent {
-  const { command_id, command_type, task_name, ingress, idempotency_key } = command
+  const { command_id, command_type, task_name, ingress, idempotency_key, contract_key } = command
   const target = { target_type: 'command', target_id: command_id }
   return {
     event_type: 'command_created',
-    payload: { command_type, task_name, ingress, idempotency_key, ...target, ...credentialOf(by.principal) },
+    payload: {
+      command_type,
+      task_name,
+      ingress,
+      idempotency_key,
+      contract_key,
+      ...target,
+      ...credentialOf(by.principal),
+    },
     actor: by.id,
   }
 }
@@ -185,7 +207,7 @@ export function rowOf(
   { newId }: Pick<CommandDeps, 'newId'>,
   by: Actor,
   input: SubmitCommand,
-  { task, key, mode }: Checked,
+  { task, keys, mode }: Checked,
   at: Date,
 ): StoredCommand {
   const { name } = task.spec
@@ -203,7 +225,8 @@ export function rowOf(
     context: contextOf(by, input),
     status: 'created',
     cancellation_mode: mode ?? task.type.cancellation_mode,
-    idempotency_key: key ?? null,
+    idempotency_key: keys.caller ?? null,
+    contract_key: keys.contract ?? null,
     request_fingerprint: fingerprintOf(name, payloadText, input),
     created_at: at,
     updated_at: at,
@@ -212,7 +235,7 @@ export function rowOf(
 
 type Checked = {
   readonly task: CompiledTask
-  readonly key: string | undefined
+  readonly keys: RequestKeys
   readonly mode: CancellationMode | undefined
 }
 
@@ -240,22 +263,8 @@ export function checkRequest({ catalog }: Pick<CommandDeps, 'catalog'>, input: S
   if (!guarded.ok) return { ...guarded, path: guarded.path === undefined ? 'payload' : `payload.${guarded.path}` }
   const secrets = checkSecrets(input.payload, task.type.fields)
   if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
-  const key = decideKey(task, input)
-  if (!key.ok) return explainLong(key, templateOf(task.key, input.idempotencyKey))
-  if (key.value !== undefined) {
-    const owned = decideKeyOwner(key.value, input.ingress)
-    if (!owned.ok) return { ...owned, path: 'idempotency_key' }
-    if (hasSecretShape(key.value))
-      return refuse('commands.payload.secret', 'The key looks like a credential.', { path: 'idempotency_key' })
-  }
-  return accept({ task, key: key.value, mode: mode.value })
-}
-
-/** A malformed payload gets no generated key: the key would block the corrected request. */
-function decideKey(task: CompiledTask, { idempotencyKey, payload }: SubmitCommand): Decision<string | undefined> {
-  const key = decideIdempotencyKey(task.key, idempotencyKey, payload)
-  if (!key.ok || key.value === undefined || idempotencyKey !== undefined) return key
-  return validatePayload(task.type, task.spec, payload).t === 'malformed' ? accept(undefined) : key
+  const keys = keysOf(task, input)
+  return keys.ok ? accept({ task, keys: keys.value, mode: mode.value }) : keys
 }
 
 export function decideCancellationMode(asked: string | undefined): Decision<CancellationMode | undefined> {
@@ -354,11 +363,11 @@ async function insertWithMore(
   bare: NewCommand,
   { dependsOn: parents = [], alongside }: Pick<SubmitCommand, 'dependsOn' | 'alongside'>,
 ): Promise<Decision<Opened>> {
-  const { command_id, workspace_id, idempotency_key, created_at } = bare.command
+  const { command_id, workspace_id, created_at } = bare.command
   return deps.db.transaction(async (tx) => {
     await tx.query(`set local ${KEY_WAIT}`)
     const opened = await deps.inserts.insertIn(tx, bare).catch((error: unknown) => {
-      const refusal = idempotency_key === null ? undefined : refuseInProgress(error)
+      const refusal = keyedBy(bare.command) === null ? undefined : refuseInProgress(error)
       if (refusal) return refusal
       throw error
     })
@@ -373,28 +382,4 @@ async function insertWithMore(
     const more = await alongside?.(tx, opened.value.row)
     return more?.ok === false ? more : opened
   })
-}
-
-const OWN_KEY = 'Send your own idempotency_key if this is a different request.'
-
-/** The key template of the contract, if the caller sent no key. */
-export function templateOf(contract: KeyContract, sent: string | undefined): string | undefined {
-  return sent === undefined ? contract.template?.text : undefined
-}
-
-/** Shows the id of the first command to a person of its workspace, who may read it anyway, but not to an external system. */
-export function explainReused(refusal: Refusal, template: string | undefined, mayRead: boolean): Refusal {
-  const { facts, ...bare } = refusal
-  const first = facts?.['first']
-  if (!mayRead || typeof first !== 'string') return bare
-  const commandId = encodeId('command', first)
-  const shown = { ...bare, facts: { command_id: commandId } }
-  if (template === undefined) return shown
-  const reason = `${commandId} has the same key, which its contract makes from ${template}. The rest of the request differs.`
-  return { ...shown, reason, hint: OWN_KEY }
-}
-
-export function explainLong(refusal: Refusal, template: string | undefined): Refusal {
-  if (refusal.code !== 'key_too_long' || template === undefined) return refusal
-  return { ...refusal, reason: `${refusal.reason} The contract makes the key from ${template}.`, hint: OWN_KEY }
 }

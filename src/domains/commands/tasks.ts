@@ -17,6 +17,10 @@ import type { Awaits, EffectCall, EffectClass, LookupResult, UndoCall } from './
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import type { ReadBackNote, StoredCommand, StoredEffect } from './command-table.ts'
 
+/** Effects that are requests to people. They change nothing outside. */
+export const REQUEST_INPUT = 'user.request_input'
+export const REQUEST_APPROVAL = 'approval.request'
+
 /** By its name, or by its command type if only one task has that type. */
 export function findTask({ tasks }: Pick<Catalog, 'tasks'>, named: string): CompiledTask | undefined {
   const own = tasks.get(named)

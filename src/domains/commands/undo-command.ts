@@ -54,8 +54,8 @@ export async function undoCommand(
 /** $1 workspace, $2 keys. */
 const listByKey = statement<UndoLink & { readonly key: string }>(
   'commands_list_undos',
-  `select c.command_id, c.status, c.idempotency_key as key from concord.commands as c
-where c.workspace_id = $1::uuid and c.idempotency_key = any($2::text[]) and c.command_type = '${UNDO_TYPE}'`,
+  `select c.command_id, c.status, c.contract_key as key from concord.commands as c
+where c.workspace_id = $1::uuid and c.contract_key = any($2::text[]) and c.command_type = '${UNDO_TYPE}'`,
 )
 
 /** Returns the last undo of each command: the one that has its key, or else the last that undid one of its effects. */

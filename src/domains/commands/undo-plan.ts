@@ -1,8 +1,8 @@
 /** Decides for each effect of a command whether it can be undone now, and if not, why. Every undo starts from this plan. Pure. */
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
-import { REQUEST_APPROVAL, REQUEST_INPUT } from './asks.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredCommand, StoredEffect } from './command-table.ts'
+import { REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
 
 /** The command type of an undo. */
 export const UNDO_TYPE = 'undo_command'

@@ -16,6 +16,13 @@ breakEveryRule(
       by: { idempotency_key: 'k1', request_fingerprint: 'f' },
     },
     {
+      constraint: 'commands_contract_key_uq',
+      table: 'concord.commands',
+      rows: '[H1]',
+      given: { contract_key: 'c1', request_fingerprint: 'f' },
+      by: { contract_key: 'c1', idempotency_key: 'own', request_fingerprint: 'f' },
+    },
+    {
       constraint: 'commands_runtime_workflow_id_ck',
       table: 'concord.commands',
       by: ({ here }) => ['command:1', 'command', `command:${here.command}`].map((id) => ({ runtime_workflow_id: id })),
@@ -47,7 +54,11 @@ breakEveryRule(
         { status: 'compensating', completed_at: '2026-05-01Z' },
       ],
     },
-    { constraint: 'commands_request_fingerprint_ck', table: 'concord.commands', by: { idempotency_key: 'k2' } },
+    {
+      constraint: 'commands_request_fingerprint_ck',
+      table: 'concord.commands',
+      by: [{ idempotency_key: 'k2' }, { contract_key: 'c2' }],
+    },
     {
       constraint: 'filled_text_ck',
       table: 'concord.commands',
@@ -56,6 +67,7 @@ breakEveryRule(
         { requested_by: empty },
         { payload_hash: empty },
         { idempotency_key: empty, request_fingerprint: 'f' },
+        { contract_key: empty, request_fingerprint: 'f' },
         { runtime_workflow_id: empty },
       ],
     },

@@ -25,7 +25,7 @@ const printed: readonly Printed[] = [
       cancellation_mode text! = 'graceful'::text, idempotency_key text, runtime_workflow_id text, result jsonb, error text,
       created_at at! = now(), updated_at at! = now(), completed_at at, task_name text, plan jsonb,
       cancellation_requested boolean! = false, command_type_version_id uuid`,
-    added: `workspace_id, request_fingerprint, payload_hash, error_class, attempt, ${turn}`,
+    added: `workspace_id, contract_key, request_fingerprint, payload_hash, error_class, attempt, ${turn}`,
     indexes: [
       'UNIQUE INDEX commands_idempotency_key_uq ON concord.commands USING btree (idempotency_key, workspace_id) WHERE (idempotency_key IS NOT NULL)',
     ],

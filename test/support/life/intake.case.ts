@@ -202,7 +202,7 @@ export function intakeStories(): void {
     assert.equal(asked?.command.payload.decide, 'deny')
     assert.equal((await rowOf(id))['error_class'], 'policy_denied')
     const again = await retryCommand(room.world, operator, { workspaceId, commandId: id })
-    assert.equal(again.ok ? '' : again.code, 'commands.command.not_failed')
+    assert.equal(again.ok ? '' : again.code, 'commands.retry.rejected')
   })
 
   test('[ST-09] a refusal that is cancelled afterwards is still told: the error stays, and so does the chain', async () => {

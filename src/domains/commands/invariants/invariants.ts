@@ -38,10 +38,11 @@ export const commandInvariants: readonly Invariant[] = [
   {
     code: 'C03',
     name: 'one key, one command',
-    meaning: 'Two commands of a workspace have the same idempotency key.',
+    meaning: 'Two commands of a workspace have the same key of a caller, or the same key of a contract.',
     next: 'Cancel the later one if that is still possible, and check whether its effects ran twice.',
-    sql: `select min(c.command_id::text) as id from concord.commands as c where c.idempotency_key is not null
-group by c.workspace_id, c.idempotency_key having count(*) > 1`,
+    sql: `select min(c.command_id::text) as id from concord.commands as c
+cross join lateral (values ('caller', c.idempotency_key), ('contract', c.contract_key)) as k(kind, key)
+where k.key is not null group by c.workspace_id, k.kind, k.key having count(*) > 1`,
   },
   {
     code: 'C04',

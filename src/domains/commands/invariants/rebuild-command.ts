@@ -3,7 +3,7 @@
  * event was lost.
  */
 import { commandMachine } from '#kernel/machines/command'
-import { REQUEST_APPROVAL, REQUEST_INPUT } from '../asks.ts'
+import { REQUEST_APPROVAL, REQUEST_INPUT } from '../tasks.ts'
 
 export type CommandEvent = { readonly event_type: string; readonly payload: Readonly<Record<string, unknown>> }
 
