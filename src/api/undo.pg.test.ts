@@ -409,6 +409,28 @@ describe('the undo of a command', () => {
     assert.deepEqual(calls(), ['tour.unopaque'])
   })
 
+  test('[D1] [D5] an undone command frees the key of its contract: the same request becomes a new command; one undone in part does not', async () => {
+    const request = (subject: string, steps: readonly string[]) => ({
+      task_name: 'Booking',
+      payload: { subject, steps },
+    })
+    const book = async (subject: string, steps: readonly string[]) => {
+      const asked = await post('/commands', request(subject, steps))
+      const { command_id } = (await asked.json()) as View
+      await settle(command_id)
+      return { status: asked.status, command_id }
+    }
+    const whole = await book('undone', [A, B])
+    await undo(whole.command_id)
+    const again = await book('undone', [A, B])
+    assert.equal(again.status, 202)
+    assert.notEqual(again.command_id, whole.command_id)
+    assert.deepEqual(calls().slice(-2), ['book_a', 'book_b'])
+    const part = await book('partly', [A, TICKET])
+    await undo(part.command_id)
+    assert.deepEqual(await book('partly', [A, TICKET]), { status: 200, command_id: part.command_id })
+  })
+
   test('[D1] an undo that waited runs what was approved or nothing', async () => {
     const id = await done([A, LIMITED])
     const undoId = await undo(id, writer())

@@ -20,6 +20,7 @@ import {
   type AfterStep,
   applyWrite,
   type CallOutcome,
+  composeWrite,
   systemActor,
   workerActor,
   type Seen,
@@ -37,10 +38,13 @@ import {
   type HeldCommand,
   insertWait,
   listParents,
+  lockCommand,
+  listForeignUndos,
   overdueCommands,
   processOf,
   type StoredCommand,
 } from './command-table.ts'
+import { moveKey } from './command-keys.ts'
 import { approvalDeps, type CommandDeps } from './deps.ts'
 import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
@@ -48,6 +52,7 @@ import { type EffectTries, effectKeyOf, keyOfTry } from './plan.ts'
 import { isFreed } from './standing.ts'
 import { wakeDependents } from './write-command.ts'
 import { readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
+import { asEffect, undoneIdOf, UNDO_TYPE } from './undo-plan.ts'
 import type { WriteResult } from './write-command.ts'
 
 /** A longer command continues in another turn, so that no command holds a worker forever. */
@@ -182,15 +187,20 @@ async function commitTurn(
   if (isEmpty(write)) return 'written'
   if (write.from === 'cancelling' && write.to !== null) await failpoint('commands.exit_settled')
   await passAll(write, beforeWrite)
-  const works = [...(last?.works ?? []), workOf(deps, write, next), closeQuestion(deps, turn, write, last)].filter(
-    (work) => work !== undefined,
-  )
+  const works = [
+    ...(last?.works ?? []),
+    workOf(deps, write, next),
+    closeQuestion(deps, turn, write, last),
+    freeUndone(deps, write),
+  ].filter((work) => work !== undefined)
   let result: Decision<WriteResult>
   try {
     result = works.length === 0 ? await deps.writes.commit(write) : await commitWith(deps, write, works)
   } catch (error) {
     if (error instanceof EffectFailure) return error
-    const isPlanned = write.newEffects.some(({ compensates_effect_id }) => compensates_effect_id === null)
+    const own = new Set(turn.found.effects.map(({ domain_effect_id }) => domain_effect_id))
+    // The command's own compensations have keys that no other command can have.
+    const isPlanned = write.newEffects.some(({ compensates_effect_id: of }) => of === null || !own.has(of))
     if (!isPlanned || constraintOf(error) !== 'idx_domain_effects_idem') throw error
     return 'key_taken'
   }
@@ -232,11 +242,27 @@ async function findTries({ db, catalog }: CommandDeps, { command, newEffects }: 
     let isFree = base !== undefined && last > 0 && last < TRIES_MAX
     for (const id of others) {
       const found = await findCommand(db, workspace_id, id)
-      isFree &&= found !== undefined && isFreed(found)
+      const undos = await db.run(listForeignUndos, [workspace_id, [id]])
+      isFree &&= found !== undefined && isFreed({ ...found, effects: [...found.effects, ...undos.map(asEffect)] })
     }
     if (isFree || base !== undefined || last > 0) tries.set(base ?? idempotency_key ?? '', isFree ? last + 1 : 'taken')
   }
   return tries
+}
+
+/** An undo that leaves nothing standing frees the contract's key of the command that it undid: the thing can be asked for again. */
+function freeUndone(deps: CommandDeps, { command, to, at }: Write): Work | undefined {
+  if (command.command_type !== UNDO_TYPE || to !== 'succeeded') return undefined
+  const { workspace_id: workspaceId } = command
+  return async (tx) => {
+    const commandId = undoneIdOf(command.payload)
+    const found = await lockCommand(tx, workspaceId, commandId)
+    if (found?.command.status !== 'succeeded' || found.command.contract_key === null) return
+    const undos = await tx.run(listForeignUndos, [workspaceId, [commandId]])
+    if (!isFreed({ ...found, effects: [...found.effects, ...undos.map(asEffect)] })) return
+    const changes = moveKey(found.command, null, systemActor, 'undone')
+    await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
+  }
 }
 
 function heldAfter(found: HeldCommand, write: Write, { command }: WriteResult): HeldCommand {

@@ -22,9 +22,11 @@ function hasStanding(effects: readonly StoredEffect[]): boolean {
   })
 }
 
-/** The command has ended, and the same thing can be asked for again. */
+/** The command has ended, and the same thing can be asked for again. A command that succeeded must have been undone: `effects` contains the undos too. */
 export function isFreed({ command, effects }: CommandWithEffects): boolean {
-  return command.completed_at !== null && command.status !== 'succeeded' && !hasStanding(effects)
+  const own = new Set(effects.map(({ domain_effect_id }) => domain_effect_id))
+  const isUndone = effects.some(({ compensates_effect_id: of, status }) => own.has(of ?? '') && status === 'succeeded')
+  return command.completed_at !== null && (command.status !== 'succeeded' || isUndone) && !hasStanding(effects)
 }
 
 /** How to ask again for what the command did not do. Undefined: it may still do it, or something that it did stands. */

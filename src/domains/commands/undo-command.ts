@@ -13,8 +13,8 @@ import type { HistoryEvent } from './explain-command.ts'
 import { previewCommand, previewView } from './preview.ts'
 import { listCommandEvents } from './read-commands.ts'
 import { rejectRequest, type SubmittedCommand, submitCommand } from './submit.ts'
-import { isInForce, UNDO_TYPE, type UndoLink } from './undo-plan.ts'
-import { findUndoTarget, judgeUndo, UNDO_COMMAND, undoKeyOf, undoneIdOf } from './undo-task.ts'
+import { isInForce, undoneIdOf, UNDO_TYPE, type UndoLink } from './undo-plan.ts'
+import { findUndoTarget, judgeUndo, UNDO_COMMAND, undoKeyOf } from './undo-task.ts'
 
 type UndoRequest = {
   readonly workspaceId: string

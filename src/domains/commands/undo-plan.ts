@@ -1,11 +1,20 @@
 /** Decides for each effect of a command whether it can be undone now, and if not, why. Every undo starts from this plan. Pure. */
+import { decodeId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { StoredCommand, StoredEffect } from './command-table.ts'
+import type { ForeignUndo, StoredCommand, StoredEffect } from './command-table.ts'
 import { REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
 
 /** The command type of an undo. */
 export const UNDO_TYPE = 'undo_command'
+
+/** The command that an Undo Command undoes, from its payload. */
+export function undoneIdOf(asked: JsonObject): string {
+  const { command_id: id } = asked
+  const decoded = typeof id === 'string' ? decodeId('command', id) : undefined
+  return decoded?.ok ? decoded.value : ''
+}
 
 /** The last command that was asked to undo a command. */
 export type UndoLink = Pick<StoredCommand, 'command_id' | 'status'>
@@ -13,6 +22,12 @@ export type UndoLink = Pick<StoredCommand, 'command_id' | 'status'>
 /** The undo is under way, or has undone the command. */
 export const isInForce = ({ status }: Pick<UndoLink, 'status'>) =>
   status !== 'failed' && status !== 'cancelled' && status !== 'expired'
+
+/** An undo by another command as an effect of the command that is undone: the fields that plans read. */
+export function asEffect({ effect_id, status }: Pick<ForeignUndo, 'effect_id' | 'status'>): StoredEffect {
+  const row = { domain_effect_id: `undo of ${effect_id}`, status, compensates_effect_id: effect_id, effect_type: '' }
+  return { ...row, declared_compensation: null } as StoredEffect
+}
 
 /** Why an effect stays as it is. `in_doubt`: it, or its undo, has begun and its outcome is not known yet. */
 export type KeptWhy = 'no_undo_declared' | 'already_undone' | 'in_doubt' | 'too_late'

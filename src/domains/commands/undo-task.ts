@@ -21,13 +21,7 @@ import {
   type EffectDraft,
 } from './catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
-import {
-  type CommandWithEffects,
-  findCommand,
-  type ForeignUndo,
-  listForeignUndos,
-  type StoredEffect,
-} from './command-table.ts'
+import { type CommandWithEffects, findCommand, type ForeignUndo, listForeignUndos } from './command-table.ts'
 import type { FactSources } from './facts.ts'
 import { systemActor } from './change.ts'
 import { compensateCommand } from './change-command.ts'
@@ -35,7 +29,7 @@ import type { CommandDeps } from './deps.ts'
 import { riskOf } from './intake.ts'
 import { COMPENSATE, undoPayload } from './plan.ts'
 import { taskOf, undoTypeOf } from './tasks.ts'
-import { type KeptWhy, planUndo, UNDO_TYPE } from './undo-plan.ts'
+import { asEffect, type KeptWhy, planUndo, undoneIdOf, UNDO_TYPE } from './undo-plan.ts'
 
 export const UNDO_COMMAND = 'Undo Command'
 /** One undo of a command at a time: the unique index of keys decides. */
@@ -45,12 +39,6 @@ export const undoKeyOf = (commandId: string) => KEY_TEMPLATE.replace('{command_i
 const payload = z.strictObject({
   command_id: z.string().refine((text) => decodeId('command', text).ok, 'the id of a command, cmd_…'),
 })
-
-export function undoneIdOf(asked: JsonObject): string {
-  const { command_id: id } = asked
-  const decoded = typeof id === 'string' ? decodeId('command', id) : undefined
-  return decoded?.ok ? decoded.value : ''
-}
 
 /** What an undo of the command would do now. JSON: it is recorded with the decision. */
 export type UndoTarget = {
@@ -89,7 +77,7 @@ export async function findUndoTarget(
   const { command_id, command_type, status, requested_by, cancellation_requested, payload_hash } = found.command
   const approved = await checkApproved(db, { workspaceId, commandId, payloadHash: payload_hash })
   const { steps, kept } = planUndo(
-    [...found.effects, ...foreign.flatMap((undo) => asEffect(undo, undoId))],
+    [...found.effects, ...foreign.filter((undo) => isInTheWay(undo, undoId)).map(asEffect)],
     catalog,
     now(),
   )
@@ -127,11 +115,8 @@ const countUndos = ({ effects }: CommandWithEffects, id: string) =>
   effects.filter(({ compensates_effect_id }) => compensates_effect_id === id).length
 
 /** An undo that has ended without success, or that its command can no longer begin, is not in the way. */
-function asEffect({ effect_id, command_id, status, is_open }: ForeignUndo, undoId: string | undefined): StoredEffect[] {
-  if (status === 'failed' || (status === 'planned' && (!is_open || command_id === undoId))) return []
-  // The fields that the plan reads.
-  const row = { domain_effect_id: `undo of ${effect_id}`, status, compensates_effect_id: effect_id, effect_type: '' }
-  return [{ ...row, declared_compensation: null } as StoredEffect]
+function isInTheWay({ command_id, status, is_open }: ForeignUndo, undoId: string | undefined): boolean {
+  return status !== 'failed' && (status !== 'planned' || (is_open && command_id !== undoId))
 }
 
 /** Whether the command can be undone, and what to do if not. */
