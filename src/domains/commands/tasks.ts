@@ -216,8 +216,8 @@ function findUndo(catalog: Catalog, { effect_type }: StoredEffect): EffectHandle
     retry: retryOf(catalog, compensationPolicy.operation),
     produces: undo.produces,
     isUndo: true,
-    run: async (call) => undo.do(asUndo(call)),
-    find: find && (async (call) => find(asUndo(call))),
+    run: (call) => undo.do(asUndo(call)),
+    find: find && ((call) => find(asUndo(call))),
   }
 }
 
