@@ -6,6 +6,7 @@ import { type Db, type DbConfig, migrateUp, openDb, openEmbeddedPostgres } from 
 
 export type BenchServer = {
   readonly pid: number
+  readonly url: string
   open(config?: Omit<Partial<DbConfig>, 'url'>): Db
   stop(): Promise<void>
 }
@@ -21,6 +22,7 @@ export async function openBenchServer(): Promise<BenchServer> {
   if (!migrated.ok) throw new Error(migrated.reason)
   return {
     pid: server.pid,
+    url: server.url,
     open: (config = {}) =>
       openDb({ applicationName: 'concord-bench', role: 'concord_engine', ...config, url: server.url }),
     async stop() {

@@ -9,6 +9,7 @@ import {
   shippedPolicies,
   toTaskTypeView,
 } from '#domains/commands'
+import { checkSecrets } from '#kernel/data-class'
 import { evaluatePolicy } from '#kernel/policy/evaluate'
 import { exampleCatalog, examplePayloads } from './index.ts'
 
@@ -49,6 +50,11 @@ describe('the example catalog', () => {
       ['Book Hotel', 'book_hotel'],
       ['Sync Vendor Data', 'sync_vendor_data'],
     ])
+  })
+
+  test('[M5] no payload of the examples is taken for a secret', () => {
+    for (const [name, payload] of Object.entries(examplePayloads))
+      assert.ok(checkSecrets(payload, task(name).type.fields).ok, name)
   })
 
   test('every example payload fits its contract', () => {

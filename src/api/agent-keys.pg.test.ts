@@ -29,7 +29,7 @@ describe('the key of an agent', () => {
     return made as CreatedApiKeyView
   }
   const outcome = ({ status, body }: Awaited<ReturnType<AgentApi['get']>>) =>
-    `${status} ${String(body['code'] ?? 'ok')}`
+    `${status} ${(body as { code?: string })['code'] ?? 'ok'}`
 
   test('[D4] [M1] opens only the routes that are declared open to agents', async () => {
     const { key } = await make()

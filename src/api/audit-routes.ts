@@ -1,20 +1,15 @@
 /** The audit of a workspace and its counts. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView } from '#contract'
-import {
-  type CommandDeps,
-  countArchiveFiles,
-  countCommands,
-  eventView,
-  listAudit,
-  toEventView,
-} from '#domains/commands'
+import { idField, pageView, timeView } from '#contract'
+import { type CommandDeps, countArchiveFiles, eventView, listAudit, toEventView } from '#domains/commands'
+import { formatInstant } from '#kernel/instant'
 import { accept } from '#kernel/refusal'
+import { cutPage } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import type { Position } from './page-cursor.ts'
-import { cutPage, resource, routes } from './resource.ts'
+import { resource, routes } from './resource.ts'
 
-type Api = Pick<ApiDeps, 'db'> & { readonly commands: Pick<CommandDeps, 'now'> }
+type Api = Pick<ApiDeps, 'db'> & { readonly commands: Pick<CommandDeps, 'counts'> }
 
 const { list, get } = resource<Api>('audit')
 
@@ -38,8 +33,6 @@ export function beforePosition([xid, seq]: Position = []): AuditPosition | null 
 
 const counts = z.record(z.string(), z.int())
 
-const DAYS_MS = 30 * 24 * 3_600_000
-
 export const auditRoutes = routes({
   listAudit: list('/audit', {
     summary: 'List the audit log, newest first',
@@ -52,7 +45,7 @@ export const auditRoutes = routes({
     scope: ({ workspaceId, query: { command_id = null, event_type = null } }) => [workspaceId, command_id, event_type],
     async read({ deps: { db }, workspaceId, query }, from, limit) {
       const { command_id: commandId, event_type: eventType } = query
-      const asked = { commandId, eventType, before: beforePosition(from), limit: limit + 1 }
+      const asked = { commandId, eventType, before: beforePosition(from), limit }
       const rows = await listAudit(db, workspaceId, asked)
       // Counted after the page is read: events archived before the read are included.
       const archived_files = await countArchiveFiles(db, workspaceId, commandId)
@@ -66,14 +59,27 @@ export const auditRoutes = routes({
       200: [
         'The counts.',
         z
-          .object({ commands: counts, errors: counts, effects_open: z.int() })
+          .object({
+            since: timeView('The commands submitted since then are counted.'),
+            counted_at: timeView(
+              'The counts are exact for this time. A count that takes longer than 20 ms is kept for 50 times as long.',
+            ),
+            commands: counts,
+            errors: counts,
+            effects_open: z.int(),
+          })
           .meta({ id: 'WorkspaceStats', description: 'Counts of one workspace.' }),
       ],
     },
     async handle({ deps, workspaceId }) {
-      const since = new Date(deps.commands.now().getTime() - DAYS_MS)
-      const { commands, errors, effects_open } = await countCommands(deps.db, workspaceId, since)
-      return accept({ commands: { ...commands }, errors: { ...errors }, effects_open })
+      const { since, countedAt, commands, errors, effectsOpen } = await deps.commands.counts(workspaceId)
+      return accept({
+        since: formatInstant(since),
+        counted_at: formatInstant(countedAt),
+        commands: { ...commands },
+        errors: { ...errors },
+        effects_open: effectsOpen,
+      })
     },
   }),
 })

@@ -2,11 +2,15 @@
 import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
+import type { RouteConfig } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
+import { refuseSecret } from '#contract'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { formatPath, type JsonObject } from '#kernel/json-value'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { hasSecretShape } from '#kernel/secret-shapes'
 import { answerProblem, type ApiContext, type ApiEnv } from './guards.ts'
+import { bodySchemaOf, KEY_HEADER, takesKey } from './resource.ts'
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i
 
@@ -45,7 +49,8 @@ async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision
   const text = decodeText(bytes.value)
   if (!text.ok) return text
   const parsed = parseGuardedObject(text.value)
-  if (!parsed.ok || isNeeded) return parsed
+  if (!parsed.ok) return parsed
+  if (isNeeded) return findSecretField(parsed.value) ?? parsed
   const [field] = Object.keys(parsed.value)
   if (field === undefined) return parsed
   return refuse('unknown_field', 'This route takes no fields.', {
@@ -54,11 +59,30 @@ async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision
   })
 }
 
+/** A room stores a reason without the secrets in it, and only the hash of an invitation. */
+const NOT_STORED_AS_SENT = ['reason', 'invitation']
+
+/**
+ * Names, keys, subjects, addresses: the texts and lists of texts of a body are stored as they are, so none may be a secret. A room checks the
+ * objects that it takes against their contract.
+ */
+function findSecretField(body: JsonObject): Refusal | undefined {
+  for (const [name, value] of Object.entries(body)) {
+    const texts: readonly unknown[] = Array.isArray(value) ? value : [value]
+    if (NOT_STORED_AS_SENT.includes(name) || !texts.some((text) => typeof text === 'string' && hasSecretShape(text)))
+      continue
+    const path = formatPath([name])
+    return refuseSecret(`\`${path}\` looks like a key, a token or a password.`, path)
+  }
+  return undefined
+}
+
 export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const access = c.get('access')
     if (!access || access.body === 'raw' || c.req.method === 'GET' || c.req.method === 'HEAD') return next()
-    const body = await readJsonBody(c, limits)
+    const read = await readJsonBody(c, limits)
+    const body = read.ok ? withHeaderKey(c, access.config, read.value) : read
     if (!body.ok) return answerProblem(c, body)
     // Validators receive this checked value instead of parsing the body again.
     const value = body.value
@@ -66,6 +90,22 @@ export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
     c.set('sent', value)
     await next()
   }
+}
+
+/** The header is the field of the same name, on every route whose body has that field. */
+function withHeaderKey(
+  c: ApiContext,
+  config: RouteConfig | undefined,
+  value: JsonObject | undefined,
+): Decision<JsonObject | undefined> {
+  const key = c.req.header(KEY_HEADER)
+  if (key === undefined || !takesKey(bodySchemaOf(config))) return accept(value)
+  const sent = value?.['idempotency_key']
+  if (sent !== undefined && sent !== key)
+    return refuse('api.idempotency_key.differs', `The header ${KEY_HEADER} and the field idempotency_key differ.`, {
+      path: KEY_HEADER,
+    })
+  return accept({ ...value, idempotency_key: key })
 }
 
 const unpack = promisify(gunzip)

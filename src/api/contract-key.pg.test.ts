@@ -345,4 +345,29 @@ describe('the key of the contract', () => {
     assert.equal(await settle(again), 'succeeded')
     assert.equal(paid(invoice), 1)
   })
+
+  test('[L6] [CMD-06] the header Idempotency-Key is the key of the caller', async () => {
+    const [invoice, other] = [anInvoice(), anInvoice()]
+    const headers = { 'idempotency-key': `header ${invoice}` }
+    const first = await submit({ invoice }, {}, { headers })
+    const again = await submit({ invoice }, {}, { headers })
+    assert.deepEqual([first.status, again.status, idOf(again)], [202, 200, idOf(first)])
+    const inBody = await submit({ invoice }, { idempotency_key: `header ${invoice}` })
+    assert.deepEqual([inBody.status, idOf(inBody)], [200, idOf(first)])
+    assert.equal(codeOf(await submit({ invoice: other }, {}, { headers })), '422 key_reused')
+    assert.equal((await submit({ invoice }, { idempotency_key: `header ${invoice}` }, { headers })).status, 200)
+    const differs = await submit({ invoice: other }, { idempotency_key: 'another' }, { headers })
+    assert.deepEqual([codeOf(differs), differs.body['path']], ['422 api.idempotency_key.differs', 'Idempotency-Key'])
+    assert.equal(
+      codeOf(await submit({ invoice: other }, {}, { headers: { 'idempotency-key': 'k'.repeat(256) } })),
+      '422 key_too_long',
+    )
+    assert.equal(
+      codeOf(await submit({ invoice: other }, {}, { headers: { 'idempotency-key': 'webhook:x:1' } })),
+      '422 key_reserved',
+    )
+    // A route whose body has no key does not read the header.
+    const preview = { task_name: 'Pay', payload: { invoice: other } }
+    assert.equal((await ask('/commands/preview', preview, { headers })).status, 200)
+  })
 })

@@ -11,6 +11,7 @@ export const apiRefusals = {
   'api.method.not_allowed': ['method', 'Use one of the methods in the header Allow.'],
   'api.request.malformed': ['malformed', 'Send a complete, well-formed request, for example with an HTTP library.'],
   'api.headers.too_large': ['headers_too_large', 'Send fewer or shorter headers: at most 16 KiB in total.'],
+  'api.idempotency_key.differs': ['invalid', 'Send the key in one place, or the same key in both.'],
   'api.host.not_allowed': ['forbidden', 'Use the address of the server, or add the name to CONCORD_HOSTS.'],
   'api.origin.not_allowed': ['forbidden', 'Call the API from a page of this server, or from a program.'],
   'api.rate.exceeded': ['rate', 'Wait for the time in Retry-After.'],

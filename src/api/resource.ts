@@ -205,7 +205,7 @@ function configOf(
       ? {}
       : {
           request: {
-            ...(headers && { headers }),
+            ...(headers || takesKey(body?.[0]) ? { headers: headers ?? keyHeader } : {}),
             query: queryOf(query ?? {}),
             ...(params && { params: z.object(params) }),
             ...(body && {
@@ -226,6 +226,20 @@ function configOf(
       ...(isPlain ? {} : problems(...own, ...(body ? bodyProblems : ([422] as const)))),
     },
   }
+}
+
+export const KEY_HEADER = 'Idempotency-Key'
+
+const keyHeader = z.object({
+  [KEY_HEADER]: z
+    .string()
+    .optional()
+    .meta({ example: 'order-4711', description: 'The same as the field `idempotency_key` of the body.' }),
+})
+
+/** The body has an idempotency key, so the route takes the header too. */
+export function takesKey(schema: unknown): boolean {
+  return schema instanceof z.ZodObject && 'idempotency_key' in schema.shape
 }
 
 /** The query of a route: its own fields, and `workspace_id`, which every request may send. */
@@ -279,9 +293,13 @@ export function newRouter(): OpenAPIHono<ApiEnv> {
   })
 }
 
-function schemaOf(config: RouteConfig | undefined, target: string): unknown {
+export function bodySchemaOf(config: RouteConfig | undefined): unknown {
   const body = config?.request?.body?.content['application/json']
-  if (target === 'json') return body && 'schema' in body ? body.schema : undefined
+  return body && 'schema' in body ? body.schema : undefined
+}
+
+function schemaOf(config: RouteConfig | undefined, target: string): unknown {
+  if (target === 'json') return bodySchemaOf(config)
   return target === 'query' ? config?.request?.query : config?.request?.params
 }
 
@@ -292,16 +310,4 @@ export async function shown<T, V>(
 ): Promise<Decision<V>> {
   const done = await decision
   return done.ok ? accept(await view(done.value)) : done
-}
-
-/** Cuts a page from `limit` + 1 rows: the extra row shows that there is a next page. */
-export function cutPage<Row, V>(
-  rows: readonly Row[],
-  limit: number,
-  view: (row: Row) => V,
-  position: (row: Row) => string | Position,
-): { items: V[]; next: Position | null } {
-  const items = rows.slice(0, limit)
-  const last = rows.length > limit ? items.at(-1) : undefined
-  return { items: items.map(view), next: last === undefined ? null : [position(last)].flat() }
 }

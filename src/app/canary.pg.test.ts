@@ -10,12 +10,15 @@ import { EffectFailure, signDelivery } from '#domains/commands'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { everyRow } from '#test/login'
 import { decider, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
+import { proofSize } from '#test/proof-size'
+import { secretCanaries } from '#test/secret-canaries'
 import { aPerson, anOrgRole, type TestPerson } from '#test/tenant'
 import { encodeId } from '#kernel/ids'
 import { openLog } from './log.ts'
 
 type Json = Record<string, unknown>
 const BOOK = 'connector.hotel.book_a'
+const SEED = 20261116
 
 describe('canaries', () => {
   let api: TestApi
@@ -89,9 +92,9 @@ describe('canaries', () => {
     ] as const)
       await refusedWith(await post('/commands', { task_name: 'Work', payload }), 'commands.payload.secret', place)
     const key = { task_name: 'Work', payload: { subject: 's' }, idempotency_key: plant('the key').replaceAll(' ', '') }
-    await refusedWith(await post('/commands', key), 'commands.payload.secret', 'the key')
+    await refusedWith(await post('/commands', key), 'api.field.secret', 'the key')
     const name = { task_name: plant('the task name'), payload: {} }
-    assert.equal((await post('/commands', name)).status, 404)
+    await refusedWith(await post('/commands', name), 'api.field.secret', 'the task name')
   })
 
   test('[SEC-06] headers, queries and bad credentials', async () => {
@@ -165,11 +168,10 @@ describe('canaries', () => {
     assert.ok(decider(room).orgRoles.includes('owner'))
   })
 
-  test('[SEC-06] deliveries of outside systems', async () => {
-    const body = Buffer.from(JSON.stringify({ id: plant('a webhook'), type: 'order' }))
-    const id = 'evt-1'
+  const deliver = (id: string, event: Json) => {
+    const body = Buffer.from(JSON.stringify(event))
     const timestamp = String(Math.floor(api.world.now().getTime() / 1_000))
-    const answer = await call(app, '/webhooks/shop', {
+    return call(app, '/webhooks/shop', {
       method: 'POST',
       body: new Uint8Array(body),
       headers: {
@@ -179,7 +181,102 @@ describe('canaries', () => {
         'webhook-signature': signDelivery(signingKey, id, timestamp, body),
       },
     })
+  }
+
+  test('[SEC-06] deliveries of outside systems', async () => {
+    const answer = await deliver('evt-1', { id: plant('a webhook'), type: 'order' })
     assert.equal(answer.status, 422, await answer.text())
+  })
+
+  test('[M5] [L15] [SEC-06] a secret of every known shape is refused at every door', async () => {
+    const waiting = await submit({ steps: [] })
+    const gated = await submit({ subject: 'gated', decide: 'require_approval' })
+    await room.settle(uuidOf(waiting))
+    await room.settle(uuidOf(gated))
+    const approval = encodeId('approval', await pendingOf(room, uuidOf(gated)))
+    const { key: admin } = api.ours.people.admin
+    const work = (payload: Json) => post('/commands', { task_name: 'Work', payload })
+    const doors: Readonly<Record<string, (text: string, at: number) => Promise<Response>>> = {
+      'a field': (text) => work({ subject: `See ${text}. Thanks!` }),
+      'a list': (text) => work({ subject: 's', steps: ['x', text] }),
+      'the name of a field': (text) => work({ subject: 's', [text]: 1 }),
+      'an idempotency key': (text) => post('/commands', { task_name: 'Work', payload: {}, idempotency_key: text }),
+      'a preview': (text) => post('/commands/preview', { task_name: 'Work', payload: { subject: text } }),
+      'an input': (text) => post(`/commands/${waiting}/input`, { input: { subject: text } }),
+      'an edit': (text) =>
+        post(`/approvals/${approval}/resolve`, { decision: 'approved', edits: { subject: text } }, { key: owner.key }),
+      'the name of a tool': (text) => post('/agent-actions', { tool_name: text, payload: {}, reason: 'r' }),
+      'a delivery': (text, at) => deliver(`evt-many-${at}`, { id: text, type: 'order' }),
+      'the name of a key': (text) => post('/keys', { name: text, role: 'reader' }, { key: admin }),
+      'the name of a workspace': (text) => post('/workspaces', { slug: 'w', name: text }, { key: admin }),
+      'the name of a role': (text) => post('/org-roles', { slug: 'r', name: text }, { key: admin }),
+      'the name of a person': (text) => post('/people', { external_id: text, role: 'reader' }, { key: admin }),
+    }
+    const canaries = secretCanaries(SEED)
+    assert.ok(canaries.length >= 220, String(canaries.length))
+    // The quick tier sends every tenth secret to a door, and all of them to some door.
+    const every = proofSize(1, 10) === 1 ? 10 : 1
+    for (const [number, [door, send]] of Object.entries(doors).entries()) {
+      for (const [at, { name, text, core }] of canaries.entries()) {
+        if ((at + number) % every !== 0) continue
+        planted.set(`${name} in ${door}`, core)
+        const answer = await send(text, at)
+        assert.ok([400, 404, 422].includes(answer.status), `${name} in ${door}: ${answer.status}`)
+        assert.equal((await answer.text()).includes(core), false, `${name} in ${door} is repeated in the answer`)
+      }
+    }
+  })
+
+  test('[M5] [SEC-06] the value of a field with the name of a secret is refused, unless the contract declares it', async () => {
+    for (const name of 'password PASSWD db_password passwordConfirmation secret clientSecret token accessToken x-api-key apikey cvv pin authorization private_key credentials'.split(
+      ' ',
+    )) {
+      for (const payload of [
+        { subject: 's', [name]: plant(`named ${name}`).slice(-24) },
+        { subject: 's', note: 'n', extra: { list: [{ [name]: plant(`nested ${name}`).slice(-24) }] } },
+        { subject: 's', [name]: { value: plant(`inside ${name}`).slice(-24) } },
+      ]) {
+        const answer = await post('/commands', { task_name: 'Work', payload })
+        assert.equal(((await answer.json()) as Json)['code'], 'commands.payload.secret', name)
+      }
+    }
+    for (const [name, value] of [
+      ['token_count', 5],
+      ['page_token', 'p2'],
+      ['secret_santa', 'Ada'],
+      ['api_key', 'vault://team/key'],
+    ] as const) {
+      const answer = await post('/commands', { task_name: 'Work', payload: { subject: 's', [name]: value } })
+      assert.equal(answer.status, 202, name)
+    }
+  })
+
+  test('[M5] [SEC-06] the value of an undeclared field is not kept, however deep it is and whatever it looks like', async () => {
+    const value = (place: string) => {
+      const hex = `plain${randomBytes(8).toString('hex')}`
+      planted.set(place, hex)
+      return hex
+    }
+    for (const payload of [
+      { subject: 's', other: value('an undeclared field') },
+      { subject: 's', other: { deep: [{ deeper: value('a nested one') }] } },
+      { subject: 's', other: [value('an undeclared list')] },
+      { subject: 's', other: { [`a${randomBytes(2).toString('hex')}`]: value('under another name') } },
+      { subject: { inner: value('inside a declared text') } },
+      { subject: 's', note: [{ inner: value('inside a list instead of a text') }] },
+    ]) {
+      const answer = await post('/commands', { task_name: 'Work', payload })
+      const id = uuidOf(((await answer.json()) as { command_id: string }).command_id)
+      await room.settle(id)
+      const [row] = await room.rows<{ status: string; error_class: string; names: string[] }>(
+        `select status, error_class, array(select jsonb_object_keys(payload)) as names from concord.commands where command_id = '${id}'`,
+      )
+      // The names stay: they say what was wrong.
+      assert.deepEqual([row?.status, row?.error_class], ['failed', 'malformed_payload'])
+      assert.deepEqual(row?.names.toSorted(), Object.keys(payload).toSorted())
+    }
+    const delivered = await deliver('evt-undeclared', { id: 'x', type: 'order', token: value('a delivery') })
+    assert.equal(delivered.status, 202)
   })
 
   test('[SEC-06] keys and invitations that were just made', async () => {

@@ -1,31 +1,25 @@
 /** The one logger: JSON lines on standard error, secrets removed by path and by shape before a line is written. */
 import { pino, type DestinationStream, type Logger } from 'pino'
-import { redactText } from '#kernel/secret-shapes'
+import { redactLine } from '#kernel/secret-shapes'
+import { isSecretName } from '#kernel/secrets/secret-name'
 
 export type Log = Logger
 
-/** Field names that may hold a secret, at any depth. */
-const SECRET_NAMES = [
-  'password',
-  'secret',
-  'token',
-  'authorization',
-  'cookie',
-  'api_key',
-  'apiKey',
-  'key_secret',
-  'databaseUrl',
-  'database_url',
-]
-const HAS_SECRET_NAME = new RegExp(`"(?:${SECRET_NAMES.join('|')})":`)
+/** A line with such a field name is read again. It takes one look instead of 40 paths per line. */
+const MAY_NAME_SECRET =
+  /"[^"\\]{0,60}(?:pass|pwd|secret|token|key|credential|authorization|cookie|url|cvv|cvc|pin|otp)[^"\\]{0,20}":/i
 
-/** Removes secrets by the name of their field. Only a line that contains such a name is read again: one test instead of 40 paths per line. */
+/** Removes secrets by the name of their field, at any depth. */
 function redactNamed(line: string): string {
-  if (!HAS_SECRET_NAME.test(line)) return line
-  const redacted = JSON.stringify(JSON.parse(line), (name, value: unknown) =>
-    SECRET_NAMES.includes(name) ? '[redacted]' : value,
-  )
-  return `${redacted}\n`
+  if (!MAY_NAME_SECRET.test(line)) return line
+  let isChanged = false
+  const redacted = JSON.stringify(JSON.parse(line), (name, value: unknown) => {
+    const isSecret = isSecretName(name, typeof value === 'number') || /^database_?url$/i.test(name)
+    if (!isSecret || typeof value === 'boolean' || value === null) return value
+    isChanged = true
+    return '[redacted]'
+  })
+  return isChanged ? `${redacted}\n` : line
 }
 
 /** The default level on a terminal is `warn`; a log collector gets `info`. */
@@ -39,7 +33,7 @@ export function openLog(level: string | undefined, destination?: DestinationStre
       serializers: { err: errorFacts },
       hooks: {
         // Removes keys and passwords by their shape, including those inside messages and error texts.
-        streamWrite: (line) => redactText(redactNamed(line)),
+        streamWrite: (line) => redactLine(redactNamed(line)),
       },
     },
     destination ?? pino.destination({ fd: 2, sync: false }),

@@ -17,13 +17,13 @@ const LOOK_MS = 1_000
 export async function openStore(config: Config, log: Log): Promise<Decision<OpenedStore>> {
   const rules = { unsafeForTests: config.unsafeTest === '1' }
   if (config.databaseUrl !== undefined) return openGiven(config.databaseUrl, rules)
-  const open = () =>
-    openEmbeddedPostgres({ home: config.home, ...rules, log: (message, facts) => log.debug(facts, message) })
-  const embedded = await open()
+  const open = (mustExist: boolean) =>
+    openEmbeddedPostgres({ home: config.home, mustExist, ...rules, log: (message, facts) => log.debug(facts, message) })
+  const embedded = await open(false)
   if (!embedded.ok) return embedded
   const { url, version, isAttached, port } = embedded.value
   const release = `${Math.floor(version / 10_000)}.${version % 10_000}`
-  const keeper = keepRunning(embedded.value, open, log)
+  const keeper = keepRunning(embedded.value, () => open(true), log)
   return accept({
     url,
     label: `embedded Postgres ${release} on 127.0.0.1:${port}${isAttached ? ' (was running)' : ''}`,

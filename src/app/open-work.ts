@@ -5,6 +5,7 @@ import {
   APPROVAL_QUEUE,
   type ApprovalDeps,
   appChannel,
+  askChanged,
   type NoticeChannel,
   type Notify,
   openApprovalDrive,
@@ -64,7 +65,7 @@ import { keepSchedules, openMaintenance } from './maintenance.ts'
 import { createEngineRuntime, type EngineName } from './open-runtime.ts'
 import type { Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
-import { every } from './lifecycle.ts'
+import { every, FINISHED } from './lifecycle.ts'
 import { sleep, type SystemDeps } from './system-deps.ts'
 
 export type OpenedWork = {
@@ -84,6 +85,8 @@ export type WorkOptions = {
   readonly artifacts: ArtifactDeps
   /** False if this process only takes requests and leaves all turns to workers. */
   readonly works?: boolean
+  /** Whether people whom the requester invited may approve. */
+  readonly countsInvited?: boolean
   /** The engine that delivers turns to workers; dbos by default. */
   readonly engine?: EngineName
   /** Resolves the `env://` references of connectors. */
@@ -180,7 +183,9 @@ export async function openWork(
     db,
     ...deps,
     catalog: catalog.value,
-    approvalTypes: openApprovalTypes(approvalTypesOf(catalog.value, project.approvalTypes)),
+    approvalTypes: openApprovalTypes(approvalTypesOf(catalog.value, project.approvalTypes), {
+      countsInvited: options.countsInvited ?? false,
+    }),
     connectorAccess: project.connectorAccess,
     inside: inside.value,
     artifacts,
@@ -225,6 +230,7 @@ export async function openWork(
   const stopRenewing = every(RENEW_MS, () => commands.renewTurns(), log)
   const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),
+    every(RECONCILE_MS, () => askChangedOnce(approvals, newTraceId(), log), log),
     every(ALERT_MS, openAlertSweep(alerts), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
     every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
@@ -252,6 +258,13 @@ export async function openWork(
       await connectors.value.close()
     },
   })
+}
+
+/** A start may bring other plans than those that people were asked about. */
+async function askChangedOnce(approvals: ApprovalDeps, traceId: string, log: Log): Promise<typeof FINISHED> {
+  const commands = await askChanged(approvals, { traceId })
+  if (commands > 0) log.info({ commands }, 'asked again about commands whose plans have changed')
+  return FINISHED
 }
 
 /** How much of one artifact a process holds in memory on its way to a bucket. */

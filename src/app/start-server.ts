@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { createApi, serve, type ServedApi, webhookPath } from '#api'
 import { openAuthenticator } from '#domains/identity'
 import { textId } from '#kernel/ids'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { findPortHolder, openNotices } from '#store'
 import { ensureAdminKey } from './admin-key.ts'
 import { openClosers, openOrClose } from './lifecycle.ts'
@@ -15,6 +15,7 @@ import { openServerJobs } from './open-jobs.ts'
 import { type Base, openBase, type StartOptions } from './start-worker.ts'
 import { version } from './version.ts'
 import { type SystemDeps, systemDeps } from './system-deps.ts'
+import { watchHome } from './watch-home.ts'
 
 export type RunningServer = {
   readonly address: string
@@ -28,6 +29,8 @@ export type RunningServer = {
   readonly schedulerFile: string | undefined
   /** The environment whose turns it takes; undefined for all. */
   readonly environmentName: string | undefined
+  /** Resolves when the data folder is gone. The caller then closes the server. */
+  readonly lost: Promise<Refusal>
   close(): Promise<void>
 }
 
@@ -43,6 +46,8 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const { db, database, schemaVersion } = base.value
     const identity = { db, ...deps }
     const { keyFile, orgId } = await ensureAdminKey(identity, config.home, textId('trace', deps.randomBytes(16)))
+    const watched = await watchHome(config, log)
+    closers.add(() => watched.close())
     await base.value.work.startSchedules()
     const authenticator = openAuthenticator({
       db,
@@ -99,6 +104,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       taskNames: [...base.value.work.commands.catalog.tasks.keys()],
       schedulerFile,
       environmentName: config.environmentName,
+      lost: watched.lost,
       close,
     })
   })
@@ -146,9 +152,9 @@ function hostsOf({ host, hosts }: Config): readonly string[] | 'any' {
   return ['127.0.0.1', '::1', 'localhost'].includes(host) ? [] : 'any'
 }
 
-function providerOf({ jwtIssuer, jwtAudience, jwtJwksUrl }: Config) {
+function providerOf({ jwtIssuer, jwtAudience, jwtJwksUrl, jwtLifetimeMax }: Config) {
   if (jwtIssuer === undefined || jwtAudience === undefined || jwtJwksUrl === undefined) return undefined
-  return { issuer: jwtIssuer, audience: jwtAudience, jwks: { url: jwtJwksUrl } }
+  return { issuer: jwtIssuer, audience: jwtAudience, jwks: { url: jwtJwksUrl }, lifetimeMaxMs: jwtLifetimeMax }
 }
 
 /** Derived from the database, because every process on one database must open the cursors of the others. */

@@ -1,6 +1,6 @@
 /** Starts a worker, and opens what servers and workers share: project, telemetry, database, schema and the governed path. */
 import { openSignedPost, webhookChannel } from '#domains/approvals'
-import { accept, type Decision } from '#kernel/refusal'
+import { accept, type Decision, type Refusal } from '#kernel/refusal'
 import { type Db, explainConnect, MAKE_ROOM, migrateUp, openDb, readConnectionRoom, sayCrowded } from '#store'
 import { type Closers, openClosers, openOrClose } from './lifecycle.ts'
 import type { Config, Environment } from './config.ts'
@@ -11,6 +11,7 @@ import { loadProject, type Project } from './project.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 import { version } from './version.ts'
 import { type SystemDeps, systemDeps } from './system-deps.ts'
+import { watchHome } from './watch-home.ts'
 
 export type StartOptions = {
   readonly config: Config
@@ -48,6 +49,7 @@ function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, '
     queues,
     environmentName,
     engine,
+    countsInvited: config.countInvited === '1',
     schedulesMax: config.schedulesMax,
     channels: receiver ? [webhookChannel(receiver)] : [],
     alertChannels: receiver ? [{ name: 'webhook', deliver: openSignedPost(receiver) }] : [],
@@ -117,6 +119,8 @@ async function holdConnections(db: Db, where: string, { poolMax }: Config, log: 
 export type RunningWorker = {
   readonly database: string
   readonly schemaVersion: number
+  /** Resolves when the data folder is gone. The caller then closes the worker. */
+  readonly lost: Promise<Refusal>
   close(): Promise<void>
 }
 
@@ -126,8 +130,10 @@ export async function startWorker(options: StartOptions): Promise<Decision<Runni
   return openOrClose(closers, async () => {
     const base = await openBase(options, deps, log, closers)
     if (!base.ok) return base
+    const watched = await watchHome(options.config, log)
+    closers.add(() => watched.close())
     await base.value.work.startSchedules()
     const { database, schemaVersion } = base.value
-    return accept({ database, schemaVersion, close: () => closers.closeAll() })
+    return accept({ database, schemaVersion, lost: watched.lost, close: () => closers.closeAll() })
   })
 }

@@ -14,6 +14,7 @@ if (major < 24 || (major === 24 && minor < 12)) {
 // Loaded after the check, because an older Node fails at the first built-in module that it lacks.
 const { runProgram } = await import('./program.ts')
 
+const PARENT_LOOK_MS = 500
 const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
@@ -21,6 +22,11 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     if (stop.signal.aborted) process.exit(signal === 'SIGINT' ? 130 : 143)
     stop.abort(signal)
   })
+}
+// npm runs a script in a shell that does not pass signals on. The end of that shell is then the only sign of a stop.
+if (process.env['npm_lifecycle_event'] !== undefined) {
+  const parent = process.ppid
+  setInterval(() => process.ppid === parent || stop.abort('SIGTERM'), PARENT_LOOK_MS).unref()
 }
 for (const stream of [process.stdout, process.stderr]) {
   // `concord events tail | head` closes the pipe: that is not an error.

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Config, readConfig } from '#app/config'
 import type { RunningServer } from '#app/start-server'
-import { accept, type Decision } from '#kernel/refusal'
+import { accept, type Decision, type Refusal } from '#kernel/refusal'
 import { action, type Add } from './noun.ts'
 import { type Cli, colorsOf, stopRequest, type Terminal } from './terminal.ts'
 
@@ -14,9 +14,9 @@ type Start = {
   readonly onProgress: (step: string) => void
 }
 
-/** Starts, announces, waits for the first signal and closes. */
+/** Starts, announces, waits for the first signal or the loss of the data folder, and closes. */
 const runUntilStopped =
-  <Running extends { close(): Promise<void> }>(
+  <Running extends { readonly lost: Promise<Refusal>; close(): Promise<void> }>(
     { terminal, isJson }: Cli,
     start: (options: Start) => Promise<Decision<Running>>,
     say: (running: Running, json: boolean) => void,
@@ -29,10 +29,10 @@ const runUntilStopped =
     const started = await start({ config: config.value, environment, folder, onProgress })
     if (!started.ok) return started
     say(started.value, isJson())
-    await stopRequest(terminal.stop)
+    const lost = await Promise.race([stopRequest(terminal.stop), started.value.lost])
     if (!isJson()) terminal.err('stopping\n')
     await started.value.close()
-    return accept(undefined)
+    return lost ?? accept(undefined)
   }
 
 export const up = (cli: Cli): Add =>

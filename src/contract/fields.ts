@@ -6,6 +6,8 @@ import { isJsonObject, type JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, parsePageLimit } from '#kernel/page-limit'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import { hasSecretShape } from '#kernel/secret-shapes'
+import { findSecret, sayFinding } from '#kernel/secrets/find-secret'
 import { showLine } from '#kernel/visible-text'
 
 function parsed<In, Out>(input: z.ZodType<In, In>, parse: (value: In) => Decision<Out>) {
@@ -84,6 +86,7 @@ export function slugField(example: string) {
 /** A display name: visible (hidden characters make two names look alike), in Unicode's composed form, without surrounding spaces. */
 export function parseName(text: string, charsMax = 200): Decision<string> {
   const name = text.normalize('NFC')
+  if (hasSecretShape(name)) return refuseSecret('The name looks like a key, a token or a password.')
   if (name.length > 0 && name.length <= charsMax && name === name.trim() && showLine(name) === name) return accept(name)
   return refuse('api.field.value', `${quote(text)} cannot be used as a name.`, {
     hint: `Use 1 to ${charsMax} visible characters without leading or trailing spaces.`,
@@ -95,13 +98,21 @@ export function nameField(example: string, charsMax = 200) {
   return parsedField((text) => parseName(text, charsMax)).meta({ type: 'string', ...range, example })
 }
 
-/** An object that can be stored, hashed and read back: at most 1 MiB, 32 levels, no NUL. */
-export function jsonObjectField() {
+/** Says what is wrong with a value that is a secret, and never shows it. */
+export function refuseSecret(reason: string, path?: string): Refusal {
+  return refuse('api.field.secret', reason, path === undefined ? {} : { path })
+}
+
+/** An object that can be stored, hashed and read back: at most 1 MiB, 32 levels, no NUL, no secret. `isSchema`: its names describe other values. */
+export function jsonObjectField({ isSchema = false } = {}) {
   return parsed(z.custom<unknown>(), (value): Decision<JsonObject> => {
     const guarded = guardValue(value)
     if (!guarded.ok) return guarded
-    if (isJsonObject(guarded.value)) return accept(guarded.value)
-    return refuse('json_not_object', 'The value is not a JSON object.', { hint: 'Send a JSON object.' })
+    if (!isJsonObject(guarded.value))
+      return refuse('json_not_object', 'The value is not a JSON object.', { hint: 'Send a JSON object.' })
+    const found = findSecret(guarded.value, () => isSchema)
+    if (found) return refuseSecret(`\`${found.path}\` ${sayFinding(found)}.`, found.path)
+    return accept(guarded.value)
   }).meta({ type: 'object', additionalProperties: true, example: { month: '2026-05' } })
 }
 
@@ -113,9 +124,30 @@ export const pageFields = {
     maximum: PAGE_LIMIT_MAX,
     default: PAGE_LIMIT_DEFAULT,
     example: PAGE_LIMIT_DEFAULT,
-    description: 'Rows of a page.',
+    description: 'Rows of a page. A page ends earlier at 4 MiB.',
   }),
   cursor: z.string().optional().meta({ description: '`next_cursor` of the page before.' }),
+}
+
+/** A list of names with commas between them, such as `payload,result`. */
+export function includeField<const N extends string>(names: readonly N[]) {
+  const parse = (text: string): Decision<readonly N[]> => {
+    const asked = text.split(',')
+    const wrong = asked.find((name) => !(names as readonly string[]).includes(name))
+    if (wrong === undefined) return accept(names.filter((name) => asked.includes(name)))
+    return refuse('api.field.value', `${quote(wrong)} cannot be included.`, {
+      hint: `Send ${names.join(' or ')}, or several with commas between them.`,
+    })
+  }
+  const one = `(?:${names.join('|')})`
+  return parsedField(parse)
+    .optional()
+    .meta({
+      type: 'string',
+      pattern: `^${one}(?:,${one})*$`,
+      example: names.join(','),
+      description: 'Large fields that the rows of the list shall have.',
+    })
 }
 
 /** The response of every list. */

@@ -24,12 +24,20 @@ const month: Field = { name: 'month', min: 1, max: 12, names: monthNames }
 /** 7 is also Sunday, so that 5-7 and SAT-SUN are ranges. */
 const dayOfWeek: Field = { name: 'day of week', min: 0, max: 7, names: weekdayNames }
 
+/** Every value of every field, written out, takes 400. */
+export const CRON_CHARS_MAX = 500
+
 /**
  * Parses minute, hour, day of month, month and day of week. Accepts numbers, ranges, steps, lists and the English names of months
  * and weekdays, and nothing else, so that an expression means the same to every reader. Refuses with `cron_fields`, `cron_value`,
  * or `cron_never` for a day that none of the named months has.
  */
 export function parseCron(text: string): Decision<CronFields> {
+  if (text.length > CRON_CHARS_MAX)
+    return refuse('cron_value', `A cron expression has at most ${CRON_CHARS_MAX} characters.`, {
+      hint: 'Use ranges and steps, such as 0-30/5, instead of long lists.',
+      facts: { maximum: CRON_CHARS_MAX },
+    })
   const words = text.split(/[ \t]+/).filter((word) => word !== '')
   const [minuteText, hourText, dayText, monthText, weekdayText] = words
   if (words.length !== 5 || !minuteText || !hourText || !dayText || !monthText || !weekdayText) {

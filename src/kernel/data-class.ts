@@ -2,7 +2,7 @@
 import type { JsonObject, JsonValue } from './json-value.ts'
 import { formatPath, isJsonObject } from './json-value.ts'
 import { accept, type Decision, refuse } from './refusal.ts'
-import { hasSecretShape } from './secret-shapes.ts'
+import { findSecret, isSecretReference, sayFinding } from './secrets/find-secret.ts'
 
 /** From the least to the most restricted. */
 export const dataClasses = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret'] as const
@@ -13,23 +13,20 @@ export type DataSafetyOutcome = (typeof dataSafetyOutcomes)[number]
 
 export type FieldClasses = Readonly<Record<string, DataClass>>
 
-/** `vault://team/stripe`, `env://NAME`: the location of a secret, never its value. */
-const REFERENCE = /^[a-z][a-z0-9+.-]{1,31}:\/\/[\w./:@-]{1,400}$/
-
-function isSecretReference(value: unknown): boolean {
-  return typeof value === 'string' && REFERENCE.test(value)
-}
-
 /**
- * Accepts a payload when every secret field holds a reference and no other value looks like a secret. The refusal shows neither
- * value.
+ * Accepts a payload when every secret field holds a reference and nothing else is a secret, by its shape or by the name of its field. A
+ * class other than `secret` declares that a field with such a name holds something else. The refusal shows no value.
  */
 export function checkSecrets(payload: JsonObject, classes: FieldClasses): Decision<JsonObject> {
-  const shaped = findSecretShape(payload, [])
-  if (shaped !== undefined) {
-    return refuse('commands.payload.secret', `\`${shaped}\` looks like a key, a token or a password.`, {
-      path: shaped,
-      hint: 'Send a reference to its location, such as vault://team/name.',
+  const isDeclared = (path: string) => Object.hasOwn(classes, path) && classes[path] !== 'secret'
+  const found = findSecret(payload, isDeclared)
+  if (found) {
+    return refuse('commands.payload.secret', `\`${found.path}\` ${sayFinding(found)}.`, {
+      path: found.path,
+      hint:
+        found.by === 'shape'
+          ? 'Send a reference to its location, such as vault://team/name.'
+          : 'Send a reference to its location, such as vault://team/name. If it is no secret, declare its class in `fields` of the command type.',
     })
   }
   for (const [path, dataClass] of Object.entries(classes)) {
@@ -47,19 +44,6 @@ export function checkSecrets(payload: JsonObject, classes: FieldClasses): Decisi
     }
   }
   return accept(payload)
-}
-
-/** Returns the path of the first value that looks like a secret, whatever the name of its field. */
-function findSecretShape(value: JsonValue, steps: readonly (string | number)[]): string | undefined {
-  if (typeof value === 'string') return hasSecretShape(value) ? formatPath(steps) : undefined
-  if (typeof value !== 'object' || value === null) return undefined
-  for (const [name, inner] of Object.entries(value)) {
-    // A field name that is itself a secret is not repeated; the path of its parent is shown instead.
-    if (hasSecretShape(name)) return formatPath(steps)
-    const found = findSecretShape(inner, [...steps, Array.isArray(value) ? Number(name) : name])
-    if (found !== undefined) return found
-  }
-  return undefined
 }
 
 /**

@@ -41,6 +41,7 @@ export const kernelRefusals = {
   unknown_field: ['invalid', 'Remove it. GET /openapi.json lists the fields of every route.'],
   'api.field.missing': ['invalid', 'Add it. GET /openapi.json describes the field.'],
   'api.field.type': ['invalid', 'Send it with the named type.'],
+  'api.field.secret': ['invalid', 'Send a reference to the location of the secret, such as vault://team/name.'],
   'api.field.value': ['invalid', 'Send an allowed value. GET /openapi.json lists the allowed values.'],
   database_busy: ['unavailable', 'Try again in a moment. Nothing was written.'],
   dag_cycle: ['invalid', 'Remove one of the named edges. A node cannot wait for itself.'],

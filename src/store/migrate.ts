@@ -198,6 +198,8 @@ export async function openSession(url: string): Promise<pg.Client> {
   )
   client.on('error', () => {})
   await client.connect()
+  // A killed runner ends its statement, and with it the lock, within a second. Not every platform of the server has this setting.
+  await client.query(`set client_connection_check_interval = '1s'`).catch(() => {})
   return client
 }
 

@@ -20,6 +20,10 @@ export const storeRefusals = {
     'configuration',
     'Set CONCORD_HOME to another folder, or move its data with pg_upgrade.',
   ],
+  'store.home.gone': [
+    'unavailable',
+    'Restore the folder from a backup before the next start, which otherwise makes an empty one.',
+  ],
   'store.home.busy': ['conflict', 'Wait until the server in that folder has stopped, then start again.'],
   'store.home.foreign_server': ['conflict', 'Stop that server, or set CONCORD_HOME to another folder.'],
   'store.root.no_user': ['configuration', 'Start it as a user other than root, or set DATABASE_URL.'],

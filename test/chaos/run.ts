@@ -3,6 +3,7 @@ import { cutPower } from './cut-power.ts'
 import { faultScheduler, whyNoStrace } from './fault-scheduler.ts'
 import { freezeServer } from './freeze-server.ts'
 import { killAtPoints } from './kill-points.ts'
+import { killMigration } from './kill-migration.ts'
 import { killPostmaster } from './kill-postmaster.ts'
 import { killScheduler } from './kill-scheduler.ts'
 import { killSchedules } from './kill-schedules.ts'
@@ -47,6 +48,7 @@ const stories: Readonly<Record<string, Story>> = {
       }),
   },
   postmaster: { rounds: 20, run: (kills, { seed, onRound: onKill }) => killPostmaster({ kills, seed, onKill }) },
+  migration: { rounds: 1_000_000, run: (events) => killMigration({ events }) },
   freeze: { rounds: 1, run: (times, { seed }) => freezeServer({ rounds: times, seed }) },
   workers: { rounds: 1, run: (times, { seed }) => shareWork({ rounds: times, seed }) },
   scheduler: { rounds: 3_000, run: (kills, round) => killScheduler({ kills, ...round }) },

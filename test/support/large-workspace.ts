@@ -1,16 +1,24 @@
 /** A workspace with as many commands as a test or bench wants: copies of the commands that it has, with their rows in all tables. */
-import type { Db } from '../../src/store/db.ts'
+import { type Db, openDb } from '../../src/store/db.ts'
 
 export type GrowOptions = {
   readonly workspaceId: string
   /** How many copies to make in all; the templates are mixed by weight. */
   readonly copies: number
+  /** The number of copies that earlier calls have made. */
+  readonly after?: number
   /** The commands to copy, with the part of each. */
   readonly templates: readonly { readonly commandId: string; readonly weight: number }[]
   /** The copies are spread over this time before `until`. */
   readonly spanMs: number
   readonly until: Date
 }
+
+const HOUR_MS = 3_600_000
+
+/** The owner's connection for statements over a whole table. */
+export const openPatient = (url: string): Db =>
+  openDb({ url, poolMax: 2, statementTimeoutMs: HOUR_MS, queryTimeoutMs: HOUR_MS })
 
 /** The tables with rows of a command, and the columns that get a new id. */
 const tables = [
@@ -30,14 +38,14 @@ const idAt = (ms: string, n: string, salt: string) =>
   `overlay(overlay(md5(${salt} || ${n}) placing lpad(to_hex(${ms}), 12, '0') from 1 for 12) placing '7' from 13 for 1)::uuid`
 
 /**
- * `owner` is connected as the owner of the tables and a superuser: keys are not checked, because each copy repeats rows that fulfil them.
+ * `owner` is opened with `openPatient`.
  * Works on every version of the schema.
  */
 export async function growWorkspace(owner: Db, options: GrowOptions): Promise<void> {
-  const { workspaceId, copies, templates, spanMs, until } = options
+  const { workspaceId, copies, after = 0, templates, spanMs, until } = options
   const slots = templates.flatMap(({ commandId, weight }) => Array.from({ length: weight }, () => commandId))
   const startMs = until.getTime() - spanMs
-  const ms = `($3::float8 + n * $4::float8)::bigint`
+  const ms = `($3::float8 + (n - ${after}) * $4::float8)::bigint`
   const commandId = idAt(ms, 'n', `'command'`)
   for (const { table, ids } of tables) {
     const columns = await owner.query<{ name: string; type: string }>(
@@ -61,11 +69,9 @@ export async function growWorkspace(owner: Db, options: GrowOptions): Promise<vo
     const text = `insert into ${table} (${columns.map(({ name }) => name).join(', ')})
       select ${columns.map(valueOf).join(', ')} from generate_series($5::bigint, $6::bigint) as n
       join ${table} as t on t.command_id = ($2::uuid[])[1 + n * 7919 % cardinality($2::uuid[])] and t.workspace_id = $1 order by ${order}`
-    for (let from = 1; from <= copies; from += CHUNK)
+    for (let from = after + 1; from <= after + copies; from += CHUNK)
       await owner.transaction(async (tx) => {
-        await tx.query('set local session_replication_role = replica')
-        await tx.query(`set local statement_timeout = 0`)
-        const to = Math.min(from + CHUNK - 1, copies)
+        const to = Math.min(from + CHUNK - 1, after + copies)
         await tx.query(text, [workspaceId, slots, startMs, spanMs / copies, from, to])
       })
     await owner.query(`vacuum analyze ${table}`)

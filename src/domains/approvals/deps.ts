@@ -1,6 +1,7 @@
 /** The dependencies of this room: the database, ids, the approval types, the owner of an answer, and the channels. */
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
+import type { Origins } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import type { Db, Statement, Tx } from '#store'
@@ -53,6 +54,11 @@ export type ApprovalOwner = {
     edited: JsonObject,
     by: Actor,
   ) => Promise<Decision<readonly ApprovalRequest[]>>
+  /**
+   * What would run has changed since people were asked, for example by a deploy. Stores what would run now, and returns the approvals that it
+   * needs (at least one). A refusal rolls everything back.
+   */
+  readonly askAgain?: (tx: Tx, approval: StoredApproval) => Promise<Decision<readonly ApprovalRequest[]>>
   /** Answers in one read and one write. Omitted, or if it cannot: under the locks. */
   readonly atOnce?: AnswerAtOnce
 }
@@ -62,6 +68,8 @@ export type Readable = StoredApproval & {
   readonly version: string
   readonly asked_at: Date
   readonly others: readonly Sibling[]
+  /** Of the person who decides. */
+  readonly origins: Origins | null
   readonly owned: unknown
 }
 
@@ -84,7 +92,13 @@ export type JoinedVote = {
 }
 
 /** The row of the owner under its lock; only the owner reads `held`. */
-export type LockedCommand = { readonly payloadHash: string; readonly held?: unknown }
+export type LockedCommand = {
+  /** Of the content on the row. */
+  readonly payloadHash: string
+  /** Of the content that would run now. Omitted: not known. */
+  readonly hashNow?: string | undefined
+  readonly held?: unknown
+}
 
 export type ApprovalNotice = {
   readonly approval: StoredApproval

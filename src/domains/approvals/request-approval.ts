@@ -4,11 +4,12 @@ import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
 import { higherRisk } from '#kernel/policy/policy'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { statement, type Tx } from '#store'
+import { statement, type Tx, untilSettled } from '#store'
 import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'
 import { actorAs, approvalTable, cancelApprovals, findDatabaseTime } from './approval.ts'
 import { approvalHash, type ApprovalRequest, type RequestPayload, type StoredApproval } from './stored-approval.ts'
 import { approverRef, type Asked, isPersonRef, roleSlug } from './approver.ts'
+import { refuseChanged } from './decide-vote.ts'
 import type { ApprovalDeps } from './deps.ts'
 import { buildPacket } from './review-packet.ts'
 
@@ -137,9 +138,6 @@ const insertApproval = statement<AskedRow>(
 
 type Requested = { readonly inserted: boolean; readonly approval: StoredApproval }
 
-/** A concurrent winner commits within one statement, so the second attempt finds its row; more than a few mean a broken key. */
-const LOOKS_MAX = 10
-
 export async function requestApproval(
   tx: Tx,
   deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify'>,
@@ -175,6 +173,7 @@ export async function requestApproval(
     ...request.content,
     approvers: asked.value.approvers,
     contract: contractOf(type),
+    ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
     ...(request.readBack === undefined ? {} : { read_back: request.readBack }),
     ...(request.edits === undefined ? {} : { edits: request.edits }),
   }
@@ -195,11 +194,8 @@ export async function requestApproval(
     asked.value.roles,
     request.domainEffectId ?? null,
   ]
-  for (let look = 1; look <= LOOKS_MAX; look++) {
-    const [row] = await tx.run(insertApproval, values)
-    if (row) return settle(tx, deps, by, at, row)
-  }
-  throw new KernelFault('approvals.request.unsettled', 'The insert of an approval was refused, but no row has its key.')
+  const row = await untilSettled('concord.approvals', async () => (await tx.run(insertApproval, values))[0])
+  return settle(tx, deps, by, at, row)
 }
 
 async function settle(
@@ -296,4 +292,26 @@ export async function supersedeApprovals(
     await tx.run(replaceApprovals, [workspaceId, commandId, ids, first.approval_id, first.payload_hash])
   }
   return accept(fresh)
+}
+
+/**
+ * What would run is no longer what people were asked about, for example after a deploy. The new requests replace the old ones. Returns the first of
+ * them.
+ */
+export async function askAgain(
+  tx: Tx,
+  deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify' | 'owner'>,
+  approval: StoredApproval,
+  traceId: string,
+): Promise<Decision<StoredApproval>> {
+  const { workspace_id: workspaceId, command_id: commandId } = approval
+  const asked = await deps.owner.askAgain?.(tx, approval)
+  if (!asked?.ok) return asked ?? refuseChanged(approval)
+  const by = { id: 'system', kind: 'system', traceId } as const
+  const { value: requests } = asked
+  const fresh = await supersedeApprovals(tx, deps, by, { workspaceId, commandId, why: 'plan_changed', requests })
+  if (!fresh.ok) return fresh
+  const [first] = fresh.value
+  if (!first) throw new KernelFault('approvals.revision.empty', 'No approval was requested for the changed plan.')
+  return accept(first)
 }

@@ -3,11 +3,14 @@
  * concurrent sweepers do each thing once.
  */
 import { type Actor, bySystem } from '#kernel/actor'
+import type { Decision } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
 import { approvalTable, findDatabaseTime } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { lockSubject, applyDecision } from './decide-approval.ts'
+import { isStale, readSeen } from './decide-at-once.ts'
 import type { ApprovalDeps, NoticeName, Notify, Sweep } from './deps.ts'
+import { askAgain } from './request-approval.ts'
 
 type DueReminder = StoredApproval & {
   /** The number of the reminder, from 1. */
@@ -187,4 +190,50 @@ async function expireOne(
   if (!moved.ok) return undefined
   await applyDecision(tx, deps, actor, moved.row, locked)
   return moved.row
+}
+
+/** $1 after this approval, $2 limit. */
+const listOpenGates = statement<OverdueRow>(
+  'approvals.list_open_gates',
+  `select approval_id, workspace_id from concord.approvals
+    where status = 'pending' and domain_effect_id is null and approval_id > $1::uuid order by approval_id limit $2`,
+)
+
+const PAGE = 200
+const NO_ID = '00000000-0000-0000-0000-000000000000'
+
+/**
+ * Asks again about every command whose plan has changed since people were asked: for the start of a process, which may have another catalog.
+ * Returns the number of commands. One that cannot be asked about again stays as it is, and the answer to its approval is refused.
+ */
+export async function askChanged(deps: ApprovalDeps, { traceId }: Pick<Sweep, 'traceId'>): Promise<number> {
+  const { atOnce } = deps.owner
+  let asked = 0
+  for (let after: string | undefined = NO_ID; atOnce && after !== undefined; ) {
+    const open: readonly OverdueRow[] = await deps.db.run(listOpenGates, [after, PAGE])
+    const stale: OverdueRow[] = []
+    for (const row of open) {
+      const seen = await readSeen(deps, atOnce, null, { workspaceId: row.workspace_id, approvalId: row.approval_id })
+      if (seen && isStale(seen.approval, seen.command)) stale.push(row)
+    }
+    const { done } = await eachAlone(deps, stale, (tx, row) => askOne(tx, deps, row, traceId))
+    asked += done.filter(({ ok }) => ok).length
+    after = open.length < PAGE ? undefined : open.at(-1)?.approval_id
+  }
+  return asked
+}
+
+/** Returns undefined when somebody has answered or asked again meanwhile. */
+async function askOne(
+  tx: Tx,
+  deps: ApprovalDeps,
+  { approval_id, workspace_id }: OverdueRow,
+  traceId: string,
+): Promise<Decision<StoredApproval> | undefined> {
+  const known = await approvalTable.find(tx, workspace_id, approval_id)
+  if (known?.status !== 'pending') return undefined
+  const { approvals, command } = await lockSubject(tx, deps, known)
+  const approval = approvals.find((each) => each.approval_id === approval_id)
+  if (approval?.status !== 'pending' || !isStale(approval, command)) return undefined
+  return askAgain(tx, deps, approval, traceId)
 }

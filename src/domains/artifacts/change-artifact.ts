@@ -3,6 +3,7 @@ import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { redactText } from '#kernel/secret-shapes'
 import { isLostRace, type Sql, statement, type Tx } from '#store'
 import {
   artifactTable,
@@ -24,26 +25,27 @@ type ChangeArtifact = {
   readonly reason?: string | undefined
 }
 
-type Change = (tx: Tx, artifact: StoredArtifact) => Promise<Decision<StoredArtifact>>
+/** `reason` is without secrets. */
+type Change = (tx: Tx, artifact: StoredArtifact, reason: string | undefined) => Promise<Decision<StoredArtifact>>
 
 function change(
   deps: ArtifactDeps,
-  { workspaceId, artifactId, reader }: ChangeArtifact,
+  { workspaceId, artifactId, reader, reason }: ChangeArtifact,
   work: Change,
 ): Promise<Decision<StoredArtifact>> {
   return deps.db.transaction(async (tx) => {
     const artifact = await findArtifact(tx, workspaceId, artifactId)
     if (!artifact || !mayRead(artifact, reader)) return artifactTable.missing()
-    return work(tx, artifact)
+    return work(tx, artifact, reason === undefined ? undefined : redactText(reason))
   })
 }
 
 function mover(to: ArtifactState, isForCreator: boolean) {
   return (deps: ArtifactDeps, by: Actor, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
-    change(deps, asked, async (tx, artifact) => {
+    change(deps, asked, async (tx, artifact, reason) => {
       if (isForCreator && asked.reader.role !== 'admin' && artifact.created_by !== creatorIdOf(asked.reader))
         return refuse('machine.actor.not_allowed', 'Only the creator or an administrator may do this.')
-      const payload = asked.reason === undefined ? {} : { reason: asked.reason }
+      const payload = reason === undefined ? {} : { reason }
       // The events keep the former destinations.
       const set = to === 'unpublished' ? { publications: [] } : {}
       const moved = await moveArtifact(tx, deps, by, artifact, to, { set, payload })
@@ -66,13 +68,13 @@ const setHold = statement<StoredArtifact>(
 
 function holder(type: 'artifact_held' | 'artifact_released') {
   return (deps: ArtifactDeps, by: Actor, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
-    change(deps, asked, async (tx, artifact) => {
+    change(deps, asked, async (tx, artifact, given) => {
       if (by.kind !== 'operator')
         return refuse('machine.actor.not_allowed', 'Only an administrator may hold or release an artifact.')
-      const reason = type === 'artifact_held' ? (asked.reason ?? 'held') : null
+      const reason = type === 'artifact_held' ? (given ?? 'held') : null
       const [row] = await tx.run(setHold, [artifact.workspace_id, artifact.artifact_id, reason])
       if (!row) return refuseHold(artifact, reason)
-      const fact = { type, at: deps.now(), newId: deps.newId, payload: { reason: asked.reason ?? null } }
+      const fact = { type, at: deps.now(), newId: deps.newId, payload: { reason: given ?? null } }
       await artifactTable.append(tx, artifact, by, fact)
       return accept(row)
     })

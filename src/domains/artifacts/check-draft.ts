@@ -4,6 +4,7 @@ import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/ids'
+import { findSecret, sayFinding } from '#kernel/secrets/find-secret'
 import type { Source } from './artifact.ts'
 import { type ArtifactType, type ContentClass, contentClasses } from './artifact-type.ts'
 import type { BlobContent } from './blob-store.ts'
@@ -52,6 +53,13 @@ export function checkDraft(type: ArtifactType, draft: ArtifactDraft): Decision<C
     })
   if (draft.file_name !== undefined && !/^[^/\\\p{Cc}]{1,200}$/u.test(draft.file_name))
     return refuse('artifacts.draft.invalid', 'The file name is not valid.', { path: 'file_name' })
+  const { title = '', file_name = '', metadata = {} } = draft
+  const secret = findSecret({ title, file_name, metadata })
+  if (secret)
+    return refuse('artifacts.draft.invalid', `\`${secret.path}\` ${sayFinding(secret)}.`, {
+      path: secret.path,
+      hint: 'Store a reference to its location instead, such as vault://team/name.',
+    })
   const sources = checkSources(type, draft.sources ?? [])
   if (!sources.ok) return sources
   return accept({

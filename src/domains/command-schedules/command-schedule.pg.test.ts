@@ -71,7 +71,7 @@ describe('making, changing and ending schedules', () => {
         ['operator:root', 'audit', schedule.schedule_id, '2026-05-01T02:30:00.000Z'],
       ],
     )
-    assert.deepEqual(new Set(told.map(({ payload }) => payload['reason'])), new Set(['mended with [redacted key]']))
+    assert.deepEqual(new Set(told.map(({ payload }) => payload['reason'])), new Set(['mended with [redacted]']))
   })
 
   test('fifty who make a schedule at once do not pass the limit of the workspace; the same again, removing, and others are as ever', async () => {

@@ -1,5 +1,5 @@
 /** The pure decisions about a schedule: its validity, its due times, and its name in the runtime. */
-import { checkSecrets, type Catalog, findScheduledTask, validatePayload } from '#domains/commands'
+import { checkSecrets, type Catalog, findScheduledTask, hideUndeclared, validatePayload } from '#domains/commands'
 import type { Principal } from '#domains/identity'
 import { parseCron, parseTimeZone } from '#kernel/cron'
 import { decodeId, encodeId } from '#kernel/ids'
@@ -43,7 +43,7 @@ function decideContent(catalog: Catalog, { command_type, payload }: ScheduleTerm
   const verdict = validatePayload(task.type, task.spec, payload)
   switch (verdict.t) {
     case 'fits':
-      return accept(undefined)
+      return hideUndeclared(task.type.payload, payload) === payload ? accept(undefined) : refuseUndeclared
     case 'missing':
       return refuse('schedules.payload.invalid', `The payload lacks ${verdict.fields.join(', ')}.`, {
         path: `payload.${verdict.fields[0] ?? ''}`,
@@ -57,6 +57,15 @@ function decideContent(catalog: Catalog, { command_type, payload }: ScheduleTerm
       })
   }
 }
+
+const refuseUndeclared = refuse(
+  'schedules.payload.invalid',
+  'The payload has fields that its contract does not declare.',
+  {
+    path: 'payload',
+    hint: 'Leave them out.',
+  },
+)
 
 function decideTimes({ cron, time_zone }: ScheduleTerms, now: Date): Decision<void> {
   const fields = parseCron(cron)

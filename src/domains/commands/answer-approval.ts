@@ -31,7 +31,7 @@ import {
   type Who,
   type Write,
 } from './change.ts'
-import { planAsks, requestInput } from './asks.ts'
+import { planAsks, requestInput, sayDifference } from './asks.ts'
 import { contractKeyOf, moveKey, takeContractKey } from './command-keys.ts'
 import {
   type CommandWithEffects,
@@ -63,16 +63,17 @@ export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
   return {
     async lockCommand(tx, { workspace_id, command_id }) {
       const held = await lockCommand(tx, workspace_id, command_id)
-      return held && { payloadHash: held.command.payload_hash, held }
+      return held && { payloadHash: held.command.payload_hash, hashNow: hashNow(deps, held), held }
     },
     // `held` is what `lockCommand` returned.
     onResolved: (tx, resolution, locked) => onResolved(deps, tx, resolution, locked?.held as HeldCommand | undefined),
     revise: (tx, approval, edited, by) => revise(deps, tx, approval, edited, by),
+    askAgain: (tx, approval) => askAgain(deps, tx, approval),
     atOnce: {
       read: readAnswerable,
       commandOf(owned) {
         const held = versionedCommand(owned)
-        return { payloadHash: held.command.payload_hash, held }
+        return { payloadHash: held.command.payload_hash, hashNow: hashNow(deps, held), held }
       },
       write: (resolution, { held }, vote) => answerAtOnce(deps, resolution, held as VersionedCommand, vote),
     },
@@ -239,7 +240,7 @@ function settleEffect(
   ]
 }
 
-/** Validates the approver's edited payload, plans it and evaluates the policy again. Returns the requests to those who must consent now. */
+/** An approver has edited the payload. Returns the requests to those who must consent now. */
 async function revise(
   deps: CommandDeps,
   tx: Tx,
@@ -249,14 +250,56 @@ async function revise(
 ): Promise<Decision<readonly ApprovalRequest[]>> {
   const found = await lockCommand(tx, approval.workspace_id, approval.command_id)
   if (!found) return refuseMissing()
+  const revised = await decideAgain(deps, tx, found, edited, { id: by.id, kind: 'approver' })
+  return revised.ok ? revised : { ...revised, path: revised.path ?? 'edits' }
+}
+
+/** What would run has changed since people were asked. Returns the requests to those who must consent now, with the difference. */
+async function askAgain(
+  deps: CommandDeps,
+  tx: Tx,
+  approval: StoredApproval,
+): Promise<Decision<readonly ApprovalRequest[]>> {
+  const found = await lockCommand(tx, approval.workspace_id, approval.command_id)
+  if (!found) return refuseMissing()
+  const asked = await decideAgain(deps, tx, found, found.command.payload, systemActor)
+  if (!asked.ok) return refuse('commands.plan.changed', `The plan has changed and cannot be approved: ${asked.reason}`)
+  return accept(
+    asked.value.map((request) => {
+      const { why, ...packet } = request.packet
+      const changed = sayDifference(approval.request_payload, request.content)
+      return {
+        ...request,
+        packet: { ...packet, why: `The plan has changed since people were asked: ${changed}. ${why}` },
+      }
+    }),
+  )
+}
+
+/** The hash of what would run now. Undefined while people are not asked, or while the task is missing. A plan that cannot be made has no hash. */
+function hashNow({ catalog }: CommandDeps, { command }: CommandWithEffects): string | undefined {
+  const task = command.status === 'waiting_for_approval' ? taskOf(catalog, command) : undefined
+  if (!task) return undefined
+  const drafts = draftEffects(task, command)
+  return drafts.ok ? approvalHash(contentOf(task, command.payload, drafts.value)) : ''
+}
+
+/** Validates a payload, plans it and evaluates the policy again, and stores it with its hash. */
+async function decideAgain(
+  deps: CommandDeps,
+  tx: Tx,
+  found: HeldCommand,
+  payload: JsonObject,
+  by: Who,
+): Promise<Decision<readonly ApprovalRequest[]>> {
   const task = taskOf(deps.catalog, found.command)
   if (!task) return refuseTaskGone(found.command)
-  const secrets = checkSecrets(edited, task.type.fields)
+  const secrets = checkSecrets(payload, task.type.fields)
   if (!secrets.ok) return secrets
-  const verdict = validatePayload(task.type, task.spec, edited)
+  const verdict = validatePayload(task.type, task.spec, payload)
   if (verdict.t !== 'fits') {
     const what = verdict.t === 'missing' ? `missing: ${verdict.fields.join(', ')}` : verdict.errors.join('; ')
-    return refuse('commands.payload.malformed', `The edited payload is not valid: ${what}.`, { path: 'edits' })
+    return refuse('commands.payload.malformed', `The payload is not valid: ${what}.`)
   }
   const key = contractKeyOf(task, verdict.payload, 'edits')
   if (!key.ok) return key
@@ -269,15 +312,11 @@ async function revise(
   const at = deps.now()
   const outcome = decidePolicyOutcome(task, question.result, true, at)
   if (outcome.t !== 'approval')
-    return refuse(
-      'commands.payload.malformed',
-      `Policy does not allow the edited command: ${question.result.decision}.`,
-      { path: 'edits' },
-    )
+    return refuse('commands.payload.malformed', `Policy does not allow it: ${question.result.decision}.`)
   const changes = [
     stay,
     set({ payload: verdict.payload, payload_hash: approvalHash(content) }),
-    ...moveKey(found.command, key.value, { id: by.id, kind: 'approver' }, 'edited'),
+    ...moveKey(found.command, key.value, by, by.kind === 'approver' ? 'edited' : 'plan_changed'),
     emitEvent('policy_evaluated', systemActor, question.record),
   ]
   const write = (sub: Tx) => deps.writes.commitIn(sub, composeWrite(found, 'any', changes, at))

@@ -1,6 +1,7 @@
 /** Requests to people: for missing input, for an approval, or for the outcome of an effect. Each request is recorded as an effect. Pure. */
 import type { ApprovalRequest, ApprovedContent } from '#domains/approvals'
-import type { JsonObject } from '#kernel/json-value'
+import { canonicalJson } from '#kernel/canonical-json'
+import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { showQuoted } from '#kernel/visible-text'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import {
@@ -34,7 +35,7 @@ export type PolicyOutcome =
 
 type AskInput = {
   readonly task: CompiledTask
-  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context'>
+  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context' | 'created_at'>
   readonly outcome: Extract<PolicyOutcome, { t: 'approval' }>
   readonly content: ApprovedContent
   readonly riskLevel: string
@@ -47,6 +48,7 @@ export function planAsks({ task, command, outcome, content, riskLevel }: AskInpu
     commandId: command.command_id,
     approvalType: outcome.approvalType,
     requestedBy: command.requested_by,
+    requestedAt: command.created_at,
     approver,
     content,
     packet: {
@@ -77,6 +79,29 @@ function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand,
   if (context.run_as !== 'agent') return quoted === undefined ? reason : `${reason} The requester says${quoted}`
   return `${reason} Proposed by an agent${quoted === undefined ? '.' : `, which says${quoted}`}`
 }
+
+/** Says what differs between two contents of one command. */
+export function sayDifference(before: ApprovedContent, after: ApprovedContent): string {
+  const texts = ({ effects }: ApprovedContent) => effects.map((effect) => canonicalJson(effect))
+  const [old, now] = [texts(before), texts(after)]
+  const parts = [
+    ...now.filter((text) => !old.includes(text)).map((text) => `it now does ${showQuoted(text)}`),
+    ...old.filter((text) => !now.includes(text)).map((text) => `it no longer does ${showQuoted(text)}`),
+    ...Object.keys({ ...before.arguments, ...after.arguments })
+      .filter((name) => !isEqual(before.arguments[name], after.arguments[name]))
+      .map((name) => `the argument ${name} is ${showQuoted(canonicalJson(after.arguments[name] ?? null))}`),
+    ...(before.command_version === after.command_version
+      ? []
+      : [`the contract has version ${after.command_version} instead of ${before.command_version}`]),
+    ...(before.policy_version === after.policy_version
+      ? []
+      : [`the policy is ${after.policy_version} instead of ${before.policy_version}`]),
+  ]
+  return parts.length > 0 ? parts.join('; ') : 'the order of its effects'
+}
+
+const isEqual = (left: JsonValue | undefined, right: JsonValue | undefined) =>
+  canonicalJson(left ?? null) === canonicalJson(right ?? null)
 
 /** With one approver the key is `approval:{command_id}`. Several approvers and later rounds have separate keys. */
 function approvalKey(ask: ApprovalRequest, asks: number, round: number): string {

@@ -10,6 +10,7 @@ import type { ApprovalTypes, Notify } from '#domains/approvals'
 import type { InProcessTurns } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
 import { type HeldCommand, lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
+import type { CountCommands } from './count-commands.ts'
 import type { ConnectorAccess, FactSources } from './facts.ts'
 import type { CommandInserts } from './insert-command.ts'
 import type { CommandWriter } from './write-command.ts'
@@ -24,6 +25,7 @@ export type CommandDeps = {
   readonly approvalTypes: ApprovalTypes
   /** Runs in the transaction that requests an approval. */
   readonly notifyApprovers?: Notify
+  readonly counts: CountCommands
   readonly inserts: CommandInserts
   readonly writes: CommandWriter
   /** Omitted: every turn is the runtime's. */

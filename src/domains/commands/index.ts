@@ -34,6 +34,7 @@ export {
   type UndoCall,
 } from './catalog/effect-definition.ts'
 
+export { hideUndeclared } from './catalog/declared-fields.ts'
 export { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
 export { mapTaskToPrimitives } from './catalog/primitives.ts'
@@ -43,6 +44,7 @@ export {
   COMMAND_KIND,
   type CommandWithEffects,
   readCommand,
+  readCommandAlone,
   refuseMissing,
   type StoredCommand,
 } from './command-table.ts'
@@ -57,6 +59,7 @@ export {
   commandView,
   dependencyBody,
   effectView,
+  listedCommandView,
   eventView,
   inputBody,
   retryBody,
@@ -66,6 +69,8 @@ export {
   toCommandView,
   toEffectView,
   toEventView,
+  toListedView,
+  toSubmittedView,
   toTaskTypeView,
   undoBody,
 } from './contract.ts'
@@ -124,10 +129,12 @@ export {
 } from './publish-artifact.ts'
 export { shippedPolicies } from './catalog/shipped-policies.ts'
 export {
-  countCommands,
   listAudit,
   listCommandEvents,
+  includable,
   listCommands,
+  effectPosition,
+  listEffectsOf,
   listEffects,
   listParked,
 } from './read-commands.ts'

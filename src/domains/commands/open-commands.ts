@@ -2,13 +2,14 @@
 import { type ApprovalTypes, openApprovalTypes } from '#domains/approvals'
 import type { ReserveSlot } from '#turns'
 import { approvalTypesOf } from './approval-types.ts'
+import { openCounts } from './count-commands.ts'
 import { undoFacts } from './undo-task.ts'
 import { openCommandTurns } from './drive.ts'
 import type { CommandDeps } from './deps.ts'
 import { openInserts } from './insert-command.ts'
 import { openWriter } from './write-command.ts'
 
-type CommandOptions = Omit<CommandDeps, 'inserts' | 'writes' | 'approvalTypes' | 'facts' | 'turns'> &
+type CommandOptions = Omit<CommandDeps, 'counts' | 'inserts' | 'writes' | 'approvalTypes' | 'facts' | 'turns'> &
   Partial<Pick<CommandDeps, 'facts'>> & {
     readonly approvalTypes?: ApprovalTypes
     /** Offers a free slot of this process for a turn. Omitted: every turn is the runtime's. */
@@ -32,7 +33,7 @@ export function openCommands(options: CommandOptions): Commands {
   const approvalTypes = options.approvalTypes ?? openApprovalTypes(approvalTypesOf(options.catalog))
   const { reserveSlot, ...rest } = options
   const facts = { ...undoFacts, ...options.facts }
-  const plain: CommandDeps = { ...rest, facts, approvalTypes, inserts, writes }
+  const plain: CommandDeps = { ...rest, facts, approvalTypes, counts: openCounts(options), inserts, writes }
   const turns = reserveSlot && openCommandTurns(plain, reserveSlot)
   return {
     deps: turns ? { ...plain, turns } : plain,

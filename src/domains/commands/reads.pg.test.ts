@@ -1,10 +1,10 @@
 /** Lists, histories, counts and facts read a few pages of the database, however many commands a workspace has. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { type Db, openDb, readFeed } from '#store'
+import { type Db, readFeed } from '#store'
 import { countBlocks } from '#test/blocks'
 import { openTestRoom, type TestRoom } from '#test/commands'
-import { growWorkspace } from '#test/large-workspace'
+import { growWorkspace, openPatient } from '#test/large-workspace'
 import { accepted, TRACE } from '#test/tenant'
 import { compensateCommand } from './change-command.ts'
 import type { StoredCommand } from './command-table.ts'
@@ -30,7 +30,7 @@ describe('reads of a large workspace', () => {
     const waiting = await room.submit({ subject: 's', decide: 'require_approval' })
     const booked = await room.submit({ subject: 's' }, { taskName: 'Booking' })
     for (const id of [denied, waiting, booked]) await room.settle(id)
-    const owner = openDb({ url: room.db.config.url, poolMax: 1 })
+    const owner = openPatient(room.db.config.url)
     await growWorkspace(owner, {
       workspaceId,
       // In turn, so that the commands of a task, of a state and of both lie far apart.
@@ -161,8 +161,9 @@ describe('reads of a large workspace', () => {
     for (const eventType of types) {
       const expected = all.filter(({ event_type }) => event_type === eventType).map(({ event_id }) => event_id)
       const found = await listAudit(room.db, workspaceId, { ...audit, eventType, limit: 100_000 })
+      // Both end at the size of a page, so the whole audit has fewer events of the type.
       assert.deepEqual(
-        found.map(({ event_id }) => event_id),
+        found.slice(0, expected.length).map(({ event_id }) => event_id),
         expected,
       )
     }

@@ -53,6 +53,7 @@ export const commandRefusals = {
   'commands.retry.exhausted': ['conflict', 'Fix the cause and submit a new command.'],
   'commands.action.not_allowed': ['forbidden', 'Read the command: `next` says who can do what.'],
   'commands.effect.key_taken': ['conflict', 'Give each effect its own idempotency key.'],
+  'commands.plan.changed': ['conflict', 'Reject the approval, or cancel the command and submit it again.'],
   'commands.plan.invalid': ['invalid', 'Fix the function of the task in the project: its plan breaks the contract.'],
   'commands.dependency.not_found': ['not_found', 'Name each command once, by an id of this workspace.'],
   'commands.webhook.source_unknown': [

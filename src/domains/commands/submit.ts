@@ -12,6 +12,7 @@ import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refu
 import type { Process } from '#runtime'
 import { appendEvents, constraintOf, failpoint, type Once, refuseInProgress, type Tx } from '#store'
 import { cancellationModes, type CancellationMode, type IngressType } from './catalog/definitions.ts'
+import { hideUndeclared } from './catalog/declared-fields.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { decideRepeat, keysOf } from './command-keys.ts'
 import { type CommandContext, processOf, type StoredCommand } from './command-table.ts'
@@ -202,7 +203,7 @@ const columnsSetLater = {
   completed_at: null,
 } as const
 
-/** The row of a request before anything is decided. */
+/** The row of a request before anything is decided. It holds nothing that the contract does not declare. */
 export function rowOf(
   { newId }: Pick<CommandDeps, 'newId'>,
   by: Actor,
@@ -211,7 +212,8 @@ export function rowOf(
   at: Date,
 ): StoredCommand {
   const { name } = task.spec
-  const payloadText = canonicalJson(input.payload)
+  const payload = hideUndeclared(task.type.payload, input.payload)
+  const payloadText = canonicalJson(payload)
   return {
     ...columnsSetLater,
     command_id: newId(),
@@ -220,7 +222,7 @@ export function rowOf(
     task_name: name,
     requested_by: by.id,
     ingress: input.ingress,
-    payload: input.payload,
+    payload,
     payload_hash: hash('sha256', payloadText),
     context: contextOf(by, input),
     status: 'created',

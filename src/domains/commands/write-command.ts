@@ -4,8 +4,9 @@
  *
  * $1 the writes with their events, $2 their ids, then new effects, then changed effects and their ids. There is a variant with and without each of
  * these parts and without a move, because an unused part costs Postgres 30 µs. A write that finds another status or another turn on its row
- * changes nothing, because every other part joins the row that moved. Rows are found by `= any(…)` alone: joined to the waiting commands, the
- * planner read every open command (1 ms at 3,000 of them, and growing).
+ * changes nothing, because every other part joins the row that moved. Rows are found by `$2` alone: joined to the waiting commands, the
+ * planner read every open command (1 ms at 3,000 of them, and growing). Of a list the planner assumes ten: outside the lane it
+ * finds a plan for one command better and makes it again for every write. So the statement for one write has an id and not a list.
  */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
@@ -50,14 +51,19 @@ type Written = Pick<StoredCommand, ChangeableColumn> & {
   readonly dependents: readonly string[]
 }
 
+/** How a column is compared with the ids of the commands. */
+type Ids = { readonly among: string; readonly notAmong: string }
+const oneId: Ids = { among: '= $2::uuid', notAmong: '<> $2::uuid' }
+const manyIds: Ids = { among: '= any($2::uuid[])', notAmong: '<> all($2::uuid[])' }
+
 /** The row is as it was read. Another room's expressions follow, the last of them `told`: they write if this row is there. */
 const held = `, held as materialized (
   select c.command_id from concord.commands as c join w on w.id = c.command_id
-  where c.command_id = any($2::uuid[]) and c.xmin::text = w.version
+  where c.command_id ${oneId.among} and c.xmin::text = w.version
   for no key update of c
 )`
 
-const moved = (given: string) => `, moved as (
+const moved = ({ among }: Ids, given: string) => `, moved as (
   update concord.commands as c set
     status = coalesce(w.status, c.status),
     updated_at = w.at,
@@ -67,7 +73,7 @@ const moved = (given: string) => `, moved as (
       else c.turn_until end,
     ${assign(patchedColumns, 'w.set', 'c')}
   from w
-  where c.command_id = any($2::uuid[]) and c.command_id = w.id and c.workspace_id = w.workspace_id
+  where c.command_id ${among} and c.command_id = w.id and c.workspace_id = w.workspace_id
     and (w.from_status is null or c.status = w.from_status)
     and (w.token is null or c.turn_token = w.token)
     and (not w.is_free or c.turn_token is null)${given}
@@ -88,13 +94,14 @@ export const insertEffects = (effects: string, commands: string) => `
   join ${commands} as m on m.command_id = e.command_id
 `
 
-const touched = (changes: string, ids: string) => `, touched as (
+const touched = ({ among }: Ids, changes: string, effects: string) => `, touched as (
   update concord.domain_effects as d set
     status = u.status,
     ${assign(patchedEffectColumns, 'u.set', 'd')}
   from jsonb_to_recordset(${changes}::jsonb) as u(n integer, domain_effect_id uuid, from_status text, status text, set jsonb)
   join moved as m on m.n = u.n
-  where d.domain_effect_id = any(${ids}::uuid[]) and d.domain_effect_id = u.domain_effect_id and d.command_id = m.command_id
+  where d.command_id ${among} and d.domain_effect_id = any(${effects}::uuid[])
+    and d.domain_effect_id = u.domain_effect_id and d.command_id = m.command_id
     and d.status = u.from_status
   returning u.n, d.domain_effect_id
 )`
@@ -116,25 +123,35 @@ const logged = (splits: boolean) => `, logged as (
   order by m.n, r.place
 )`
 
-const marked = `, waiting as materialized (
+const marked = ({ among, notAmong }: Ids) => `, waiting as materialized (
   select m.n, m.updated_at, d.child_command_id
   from concord.command_dependencies as d join moved as m on m.command_id = d.parent_command_id
-  where d.parent_command_id = any($2::uuid[]) and m.new_status is not null
+  where d.parent_command_id ${among} and m.new_status is not null
     and (m.completed_at is not null or m.status = d.required_status)
 ), marked as (
   update concord.commands as c set run_after = (select max(x.updated_at) from waiting as x)
   where c.command_id = any(array(select x.child_command_id from waiting as x)) and ${isOpen}
-    and c.command_id <> all($2::uuid[])
+    and c.command_id ${notAmong}
 )`
 
-/** Which parts the writes of a batch have: new effects, changed effects, a move of a command, several journal rows of one write. */
-type Parts = { readonly plans: boolean; readonly touches: boolean; readonly moves: boolean; readonly splits: boolean }
+type Parts = {
+  readonly isBatch: boolean
+  /** New effects. */
+  readonly plans: boolean
+  /** Changed effects. */
+  readonly touches: boolean
+  /** A move of a command. */
+  readonly moves: boolean
+  /** Several journal rows of one write. */
+  readonly splits: boolean
+}
 
 /** A write that depends on another room's write in the same statement, and on the version of the command. */
 type Joined = { readonly version: string; readonly vote: JoinedVote }
 
-function textOf({ plans, touches, moves, splits }: Parts, vote: JoinedVote | undefined): string {
+function textOf({ isBatch, plans, touches, moves, splits }: Parts, vote: JoinedVote | undefined): string {
   const next = plans ? 4 : 3
+  const ids = isBatch ? manyIds : oneId
   return [
     `with w as materialized (
   select * from json_to_recordset($1::json)
@@ -143,11 +160,11 @@ function textOf({ plans, touches, moves, splits }: Parts, vote: JoinedVote | und
       takes_ms double precision, at timestamptz, set jsonb, version text)
 )`,
     vote ? `${held}, ${vote.text(`$${touches ? next + 2 : next}`, 'exists (select from held)')}` : '',
-    moved(vote ? '\n    and exists (select from told)' : ''),
+    moved(ids, vote ? '\n    and exists (select from told)' : ''),
     plans ? `, planned as (${insertEffects('$3', 'moved')})` : '',
-    touches ? touched(`$${next}`, `$${next + 1}`) : '',
+    touches ? touched(ids, `$${next}`, `$${next + 1}`) : '',
     logged(splits),
-    moves ? marked : '',
+    moves ? marked(ids) : '',
     `
 select m.n, ${columnsOf('m', changeableColumns)}, ${touches ? 'array(select t.domain_effect_id from touched as t where t.n = m.n)' : "'{}'::uuid[]"} as touched,
   ${moves ? 'array(select x.child_command_id from waiting as x where x.n = m.n)' : "'{}'::uuid[]"} as dependents
@@ -159,8 +176,8 @@ const forms = new Map<string, Statement<Written>>()
 
 /** The variant for these parts, built once. */
 function writeStatement(parts: Parts, vote: JoinedVote | undefined): Statement<Written> {
-  const { plans, touches, moves, splits } = parts
-  const name = Object.entries({ plans, touches, moves, splits, voted: vote !== undefined })
+  const { isBatch: batch, plans, touches, moves, splits } = parts
+  const name = Object.entries({ batch, plans, touches, moves, splits, voted: vote !== undefined })
     .flatMap(([part, isThere]) => (isThere ? [part] : []))
     .reduce((all, part) => `${all}_${part}`, 'commands_write')
   const known = forms.get(name) ?? statement<Written>(name, textOf(parts, vote))
@@ -240,7 +257,9 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
     }
   })
   const effects = numbered((write) => write.newEffects)
+  const ids = sent.map(({ write }) => write.command.command_id)
   const parts = {
+    isBatch: ids.length > 1,
     plans: effects.length > 0,
     touches: moves.length > 0,
     moves: sent.some(({ write }) => write.to !== null),
@@ -248,7 +267,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
   }
   return sql.run(writeStatement(parts, joined?.vote), [
     JSON.stringify(docs),
-    sent.map(({ write }) => write.command.command_id),
+    parts.isBatch ? ids : ids[0],
     ...(parts.plans ? [JSON.stringify(effects)] : []),
     ...(parts.touches ? [JSON.stringify(moves), moves.map(({ domain_effect_id }) => domain_effect_id)] : []),
     ...(joined ? [joined.vote.value] : []),

@@ -4,6 +4,7 @@ import { dataClasses } from '#kernel/data-class'
 import { isJsonObject, type JsonValue } from '#kernel/json-value'
 import { parseKeyTemplate } from '#kernel/idempotency-key'
 import { hasSecretShape } from '#kernel/secret-shapes'
+import { isSecretName } from '#kernel/secrets/secret-name'
 import {
   authModes,
   type Connector,
@@ -202,14 +203,10 @@ function isCount(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 1
 }
 
-/** Names of settings and headers that hold secrets. */
-const SECRET_NAME =
-  /(^|_|-)(password|passwd|passphrase|secret|token|(api|auth|access|secret|private)[_-]?key|credentials?|authorization|cookie)$/i
-
 /** Returns paths only, never a value. */
 function secretPaths(value: JsonValue, path: readonly string[]): readonly string[] {
   if (typeof value === 'string') {
-    const isNamed = SECRET_NAME.test(path.at(-1) ?? '') && value !== '' && !parseSecretReference(value).ok
+    const isNamed = isSecretName(path.at(-1) ?? '') && value !== '' && !parseSecretReference(value).ok
     return isNamed || hasSecretShape(value) ? [path.join('.')] : []
   }
   if (Array.isArray(value))

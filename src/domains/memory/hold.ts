@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { redactText } from '#kernel/secret-shapes'
 import { defineTable, type Sql, statement, type Tx } from '#store'
 import type { MemoryDeps } from './deps.ts'
 import { memoryLog } from './events.ts'
@@ -65,7 +66,15 @@ export function placeHold(
     await excludeWriters(tx, workspaceId, subject)
     const at = now()
     const { subject_type, subject_id } = subject
-    const [row] = await tx.run(insertHold, [newId(), workspaceId, subject_type, subject_id, reason, actor.id, at])
+    const [row] = await tx.run(insertHold, [
+      newId(),
+      workspaceId,
+      subject_type,
+      subject_id,
+      redactText(reason),
+      actor.id,
+      at,
+    ])
     if (!row) return refuseAbsent()
     await holds.append(tx, row, actor, { type: 'memory_hold_placed', at, newId })
     return accept(row)

@@ -5,7 +5,7 @@ import { type DataClass, dataClasses } from '#kernel/data-class'
 import { decodeId, encodeId } from '#kernel/ids'
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { hasSecretShape } from '#kernel/secret-shapes'
+import { findSecret } from '#kernel/secrets/find-secret'
 import { showLine } from '#kernel/visible-text'
 import type { MemorySensitivity, Subject } from './memory-record.ts'
 
@@ -61,24 +61,19 @@ export function subjectDigest(erasureId: string, { subject_type, subject_id }: S
 /** Classifies content by its form, whatever its author declares: secrets, payment data and personal data. Pure. */
 type Finding = { readonly class: DataClass; readonly path: string }
 
-const SECRET_NAME =
-  /^(password|passwd|passphrase|secret|api[_-]?key|access[_-]?token|refresh[_-]?token|private[_-]?key|client[_-]?secret|pin)$/i
-/** Finds what does not have the shape of a credential: a truncated key, and passwords in plain sentences. */
-const SAID_SECRET = /-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(?:password|passwd|passphrase|api key)\s*(?:is|[:=])\s*\S+/i
 /** Matches one character before the @ and a bounded text after it, so that a long word without an @ is not searched from each of its characters. */
 const EMAIL = /[^\s@]@[^\s@]{1,255}\.[a-z]{2,}/i
 const PHONE = /(?<![\w.])\+\d[\d ()/-]{7,18}\d/
 const IBAN = /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b/
 const CARD = /(?<!\d)(?:\d[ -]?){12,18}\d(?!\d)/g
-/** `vault://team/stripe`: the location of a secret is not a secret. */
-const REFERENCE = /^[a-z][a-z0-9+.-]{1,31}:\/\/[\w./:@-]{1,400}$/
 
 /** Returns the strictest class found, at least the declared one, and the path of each finding; never a value. */
 export function classifyContent(
   content: JsonObject,
   declared: MemorySensitivity = 'internal',
 ): { readonly class: DataClass; readonly findings: readonly Finding[] } {
-  const findings = [...findingsIn(content, [])]
+  const secret = findSecret(content)
+  const findings = [...(secret ? [{ class: 'secret' as const, path: secret.path }] : []), ...findingsIn(content, [])]
   const strictest = findings.reduce<DataClass>((highest, found) => stricter(highest, found.class), declared)
   return { class: strictest, findings }
 }
@@ -104,10 +99,6 @@ function* findingsIn(value: JsonValue, steps: readonly JsonStep[]): Generator<Fi
 
 function* findingsInText(text: string, steps: readonly JsonStep[]): Generator<Finding> {
   const path = formatPath(steps)
-  const name = steps.findLast((step) => typeof step === 'string')
-  const isNamedSecret = typeof name === 'string' && text !== name && SECRET_NAME.test(name) && text.trim() !== ''
-  if ((isNamedSecret && !REFERENCE.test(text)) || SAID_SECRET.test(text) || hasSecretShape(text))
-    yield { class: 'secret', path }
   if (IBAN.test(text) || [...text.matchAll(CARD)].some(([digits]) => isCard(digits))) yield { class: 'payment', path }
   if (EMAIL.test(text) || PHONE.test(text)) yield { class: 'pii', path }
 }

@@ -112,7 +112,7 @@ export const placeJobBody = z
   })
   .meta({ id: 'PlaceSchedulerJob', description: 'Set exactly one of the four fields.' })
 
-const paramsSchema = jsonObjectField()
+const paramsSchema = jsonObjectField({ isSchema: true })
   .nullable()
   .meta({
     type: ['object', 'null'],

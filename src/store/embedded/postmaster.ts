@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process'
 import { readFile, readlink, realpath } from 'node:fs/promises'
 import path from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 const statuses = ['starting', 'stopping', 'ready', 'standby'] as const
@@ -70,6 +71,19 @@ export async function isAlive(pid: number): Promise<boolean> {
       .trimStart()
       .charAt(0) !== 'Z'
   )
+}
+
+/** Ends a postmaster whose data directory is gone, unless its process number belongs to another program by now. */
+export async function endPostmaster(pid: number): Promise<void> {
+  const command = await findCommandLine(pid)
+  if (command === undefined || !/postgres|postmaster/i.test(command)) return
+  try {
+    // An immediate shutdown: nothing can be written any more.
+    process.kill(pid, 'SIGQUIT')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+  for (let waitedMs = 0; waitedMs < 10_000 && (await isAlive(pid)); waitedMs += 20) await wait(20)
 }
 
 /** The command line, or undefined where it cannot be read. */

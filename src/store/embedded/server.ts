@@ -6,10 +6,13 @@
  * the server only if no other process holds it. A process that dies without `stop()` leaves the server running; the next
  * one attaches to it.
  */
+import { stat } from 'node:fs/promises'
+import path from 'node:path'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { inspectCluster, serviceUrlOf, superuserUrlOf } from './cluster.ts'
 import { explainHomeFault, type HomePaths, homePaths, prepareHome } from './home.ts'
 import { type HeldLock, lockStart, tryExclusive, tryShared } from './locks.ts'
+import { endPostmaster } from './postmaster.ts'
 import { addCapability, findBinaries, findRunAs, type Parts } from './programs.ts'
 import { type StartedPostgres, startPostgres, type ServerOptions, stopPostgres } from './start-server.ts'
 
@@ -17,6 +20,8 @@ export type EmbeddedOptions = ServerOptions & {
   readonly home: string
   /** Under root: the account for a new data directory. An existing one stays with its owner. */
   readonly runAs?: string
+  /** The data directory must be there already: a restart never replaces a deleted one with an empty one. */
+  readonly mustExist?: boolean
 }
 
 export type EmbeddedPostgres = {
@@ -43,6 +48,7 @@ const LOCK_TIMEOUT_MS = 120_000
 
 export async function openEmbeddedPostgres(options: EmbeddedOptions): Promise<Decision<EmbeddedPostgres>> {
   const paths = homePaths(options.home)
+  if (options.mustExist && !(await hasCluster(options.home))) return homeGone(options.home)
   const ready = await prepareHome(paths)
   if (!ready.ok) return ready
   const binaries = await findBinaries()
@@ -53,6 +59,7 @@ export async function openEmbeddedPostgres(options: EmbeddedOptions): Promise<De
     if (!lock) return busy(paths)
     const cluster = await inspectCluster(paths)
     if (!cluster.ok) return cluster
+    if (options.mustExist && cluster.value === undefined) return homeGone(options.home)
     const runAs = await findRunAs(paths.dataDir, options.runAs)
     if (!runAs.ok) return runAs
     const account = await addCapability(runAs.value, [paths.home, binaries.value.postgres])
@@ -83,6 +90,19 @@ function busy(paths: HomePaths): Refusal {
   return refuse('store.home.busy', reason, { hint: `See ${paths.logFile}, and end the process that hangs.` })
 }
 
+/** True if the home still has its data directory. Errors other than a missing file do not count: the disk may come back. */
+export async function hasCluster(home: string): Promise<boolean> {
+  const found = await stat(path.join(homePaths(home).dataDir, 'PG_VERSION')).catch(
+    (error: NodeJS.ErrnoException) => error,
+  )
+  return !(found instanceof Error) || (found.code !== 'ENOENT' && found.code !== 'ENOTDIR')
+}
+
+export function homeGone(home: string): Refusal {
+  const reason = `The data folder ${home} was deleted or replaced while Concord was running.`
+  return refuse('store.home.gone', reason, { path: 'CONCORD_HOME' })
+}
+
 function asHandle(parts: Parts, opened: StartedPostgres, use: HeldLock): EmbeddedPostgres {
   const { paths } = parts
   const { server, password, servicePassword, isAttached, version } = opened
@@ -96,13 +116,19 @@ function asHandle(parts: Parts, opened: StartedPostgres, use: HeldLock): Embedde
     isAttached,
     version,
     stop() {
-      stopped ??= leave(parts, use)
+      stopped ??= leave(parts, use, server.pid)
       return stopped
     },
   }
 }
 
-async function leave(parts: Parts, use: HeldLock): Promise<Decision<Stopped>> {
+async function leave(parts: Parts, use: HeldLock, pid: number): Promise<Decision<Stopped>> {
+  if (!(await hasCluster(parts.paths.home))) {
+    // The lock files are gone with the folder, and so is everything that a slower stop would save.
+    use.release()
+    await endPostmaster(pid)
+    return accept('stopped')
+  }
   const lock = await lockStart(parts.paths.startFile, LOCK_TIMEOUT_MS)
   use.release()
   if (!lock) return busy(parts.paths)

@@ -53,7 +53,7 @@ const payload = z.strictObject({
 
 /** `keyTemplate` names the invoice again in the key of the effect, as the operation of a connector can. */
 export function invoiceTasks(bank: Bank, keyTemplate?: string): readonly Definition[] {
-  const invoiceOf = (of: JsonObject) => String(of['invoice'] as string)
+  const invoiceOf = (of: JsonObject) => of['invoice'] as string
   const plan = (of: JsonObject) => [{ effect_type: PAY, payload: { invoice: invoiceOf(of) } }]
   const task = {
     ingress_types: ['user_request', 'webhook', 'scheduled_trigger', 'agent_action'] as const,

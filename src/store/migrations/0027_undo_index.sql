@@ -1,4 +1,4 @@
--- 0025 undo_index: finds the undos of an effect.
+-- 0027 undo_index: finds the undos of an effect.
 -- Why: the undo of a command that succeeded belongs to another command. The statement commands_list_foreign_undos reads the undos of all effects of a command, for the
 --   plan of an undo and for the field `undo` of a command. Without an index it would read the whole table.
 -- Index: partial, so an effect that undoes nothing has no entry.

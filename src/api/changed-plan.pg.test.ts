@@ -1,0 +1,168 @@
+/** A deploy changes the plan of a command that waits for an approval: people are asked again with the difference, and nothing else runs. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { z } from 'zod'
+import { askChanged } from '#domains/approvals'
+import { decodeId } from '#kernel/ids'
+import { call, openTestApi, type TestApi } from '#test/api'
+import { openRoomOn, type TestRoom } from '#test/commands'
+import { defineWork } from '#test/projects/define-work'
+import { accepted, anOrgRole, aPerson, type TestPerson, TRACE } from '#test/tenant'
+import type { Api } from './api.ts'
+
+type Json = Record<string, unknown>
+type Answer = { readonly status: number; readonly body: Json }
+type Deployed = { readonly room: TestRoom; readonly app: Api }
+
+describe('a plan that changes while people are asked', () => {
+  let api: TestApi
+  let owner: TestPerson
+  let second: TestPerson
+  let old: Deployed
+  let now: Deployed
+
+  before(async () => {
+    api = await openTestApi()
+    owner = await aPerson(api.world, api.ours, 'writer', 'owner')
+    second = await aPerson(api.world, api.ours, 'writer', 'second')
+    await anOrgRole(api.world, api.ours.orgId, 'owner', [owner, second])
+    old = deploy(['connector.hotel.book_a'])
+    now = deploy(['connector.hotel.book_b'])
+  })
+  after(async () => {
+    await old.room.close()
+    await now.room.close()
+    await api.close()
+  })
+
+  /** A version of the project whose function plans these effects. */
+  function deploy(steps: readonly string[]): Deployed {
+    const trip = (name: string, quorum: number) =>
+      defineWork({
+        name,
+        payload: z.strictObject({ subject: z.string(), decide: z.string().default('require_approval') }),
+        plan: ({ subject }) => steps.map((effect_type) => ({ effect_type, payload: { subject: subject ?? null } })),
+        effects: ['connector.hotel.book_a', 'connector.hotel.book_b'],
+        type: { approval: { quorum } },
+        task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted'] },
+      })
+    const room = openRoomOn(api.world, api.ours, undefined, () => [...trip('Trip', 1), ...trip('Big Trip', 2)])
+    const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
+    return { room, app }
+  }
+
+  async function ask(app: Api, path: string, body?: unknown, key = api.ours.people.writer.key): Promise<Answer> {
+    const method = body === undefined ? 'GET' : 'POST'
+    const answer = await call(app, path, { method, key, body, headers: { 'x-workspace': 'main' } })
+    return { status: answer.status, body: (await answer.json()) as Json }
+  }
+  async function asked(task_name = 'Trip'): Promise<string> {
+    const { body } = await ask(old.app, '/commands', { task_name, payload: { subject: 's' } })
+    const id = String(body['command_id'])
+    assert.equal(await settle(old, id), 'waiting_for_approval')
+    return id
+  }
+  const settle = ({ room }: Deployed, id: string) => room.settle(accepted(decodeId('command', id)))
+  const cards = async (id: string) =>
+    (await ask(now.app, `/approvals?command_id=${id}&status=all`, undefined, owner.key)).body['items'] as Json[]
+  const openCard = async (id: string) => {
+    const open = (await cards(id)).filter(({ status }) => status === 'pending')
+    assert.equal(open.length, 1)
+    return String(open[0]?.['approval_id'])
+  }
+  const decide = (app: Api, approvalId: string, body: Json, key = owner.key) =>
+    ask(app, `/approvals/${approvalId}/resolve`, body, key)
+  const done = (id: string) =>
+    now.room.rows<{ effect_type: string }>(
+      `select effect_type from concord.domain_effects where command_id = $1 and effect_type like 'connector.%' and status = 'succeeded'`,
+      [accepted(decodeId('command', id))],
+    )
+  const start = ({ room }: Deployed) => askChanged(room.approvals, { traceId: TRACE })
+
+  test('[D7] [APR-15] at the start: the old card is closed, a new one shows the difference, and one round is one change', async () => {
+    const id = await asked()
+    const first = await openCard(id)
+    assert.equal(await start(old), 0)
+    assert.equal(await start(now), 1)
+    assert.deepEqual([await start(now), await start(now)], [0, 0])
+    const card = await openCard(id)
+    assert.notEqual(card, first)
+    assert.equal((await cards(id)).length, 2)
+    const { body } = await ask(now.app, `/approvals/${card}`, undefined, owner.key)
+    const why = String((body['packet'] as Json)['why'])
+    assert.match(
+      why,
+      /^The plan has changed since people were asked: it now does .*book_b.*; it no longer does .*book_a/,
+    )
+    const late = await decide(now.app, first, { decision: 'approved' })
+    assert.deepEqual([late.status, late.body['code']], [409, 'payload_changed'])
+    assert.equal((await decide(now.app, card, { decision: 'approved' })).status, 200)
+    assert.equal(await settle(now, id), 'succeeded')
+    assert.deepEqual(await done(id), [{ effect_type: 'connector.hotel.book_b' }])
+  })
+
+  test('[D7] [APR-15] at the click: 409 with the new card, nothing runs and nothing fails', async () => {
+    const id = await asked()
+    const first = await openCard(id)
+    const clicked = await decide(now.app, first, { decision: 'approved' })
+    assert.deepEqual([clicked.status, clicked.body['code']], [409, 'payload_changed'])
+    const card = await openCard(id)
+    assert.equal((clicked.body['facts'] as Json | undefined)?.['superseded_by'] ?? clicked.body['superseded_by'], card)
+    assert.deepEqual([await settle(now, id), await done(id)], ['waiting_for_approval', []])
+    assert.equal((await decide(now.app, card, { decision: 'approved' })).status, 200)
+    assert.equal(await settle(now, id), 'succeeded')
+    assert.deepEqual(await done(id), [{ effect_type: 'connector.hotel.book_b' }])
+  })
+
+  test('[D7] a stale card can be rejected, and edits of it ask again too', async () => {
+    const rejected = await asked()
+    assert.equal((await decide(now.app, await openCard(rejected), { decision: 'rejected', reason: 'no' })).status, 200)
+    assert.equal(await settle(now, rejected), 'failed')
+    const edited = await asked()
+    const answer = await decide(now.app, await openCard(edited), { decision: 'approved', edits: { subject: 't' } })
+    assert.equal(answer.status, 409)
+    assert.deepEqual([await settle(now, edited), await done(edited)], ['waiting_for_approval', []])
+  })
+
+  test('[D7] votes for the old plan do not count for the new one', async () => {
+    const id = await asked('Big Trip')
+    assert.equal((await decide(old.app, await openCard(id), { decision: 'approved' })).status, 200)
+    assert.equal((await decide(now.app, await openCard(id), { decision: 'approved' }, second.key)).status, 409)
+    const card = await openCard(id)
+    assert.equal((await decide(now.app, card, { decision: 'approved' }, second.key)).status, 200)
+    assert.equal(await settle(now, id), 'waiting_for_approval')
+    assert.equal((await decide(now.app, card, { decision: 'approved' })).status, 200)
+    assert.equal(await settle(now, id), 'succeeded')
+  })
+
+  test('[D7] ten starts and five clicks at once: one new round', async () => {
+    const id = await asked()
+    const first = await openCard(id)
+    await Promise.all([
+      ...Array.from({ length: 10 }, () => start(now)),
+      ...Array.from({ length: 5 }, () => decide(now.app, first, { decision: 'approved' })),
+    ])
+    assert.equal((await cards(id)).length, 2)
+    assert.deepEqual([await settle(now, id), await done(id)], ['waiting_for_approval', []])
+  })
+
+  test('[D7] a plan that policy no longer allows is refused at the click, with what to do', async () => {
+    const id = await asked()
+    const broken = openRoomOn(api.world, api.ours, undefined, () =>
+      defineWork({
+        name: 'Trip',
+        payload: z.strictObject({ subject: z.number(), decide: z.string() }),
+        plan: () => [{ effect_type: 'connector.hotel.book_b', payload: {} }],
+        effects: ['connector.hotel.book_b'],
+        task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted'] },
+      }),
+    )
+    const app = api.with({ work: { commands: broken.world, approvals: broken.approvals, webhooks: [] } })
+    const clicked = await decide(app, await openCard(id), { decision: 'approved' })
+    assert.deepEqual([clicked.status, clicked.body['code']], [409, 'commands.plan.changed'])
+    assert.match(String(clicked.body['hint']), /Reject the approval/)
+    assert.equal(await start({ room: broken, app }), 0)
+    await openCard(id)
+    await broken.close()
+  })
+})

@@ -1,0 +1,81 @@
+/** Counts the commands of a workspace by status and by error class, for people. Each answer says when it was counted, and is exact for that time. */
+import type { Clock } from '#kernel/clock'
+import { uuidV7 } from '#kernel/ids'
+import { statesOf } from '#kernel/machine'
+import { commandMachine } from '#kernel/machines/command'
+import { type Db, scoped } from '#store'
+
+type WorkspaceCounts = {
+  /** The commands that were submitted since this time. */
+  readonly since: Date
+  readonly countedAt: Date
+  readonly commands: Readonly<Record<string, number>>
+  readonly errors: Readonly<Record<string, number>>
+  readonly effectsOpen: number
+}
+
+export type CountCommands = (workspaceId: string) => Promise<WorkspaceCounts>
+
+const WINDOW_MS = 30 * 24 * 3_600_000
+/** A count that takes longer is kept for this many times as long, so counting takes at most a fiftieth of one connection. */
+const SLOW_MS = 20
+const KEEP_TIMES = 50
+
+const states = statesOf(commandMachine)
+const openStates = states.filter((state) => commandMachine.states[state] !== 'terminal')
+
+/** A small workspace is counted for every request. The count of a large one is kept, and shared by the requests that come meanwhile. */
+export function openCounts({ db, now }: { readonly db: Db; readonly now: Clock }): CountCommands {
+  const kept = new Map<string, { readonly counted: Promise<WorkspaceCounts>; untilMs: number }>()
+
+  async function count(workspaceId: string): Promise<WorkspaceCounts> {
+    const countedAt = now()
+    try {
+      const counted = await countNow(db, workspaceId, countedAt)
+      const tookMs = now().getTime() - countedAt.getTime()
+      if (tookMs < SLOW_MS) kept.delete(workspaceId)
+      else
+        kept.set(workspaceId, {
+          counted: Promise.resolve(counted),
+          untilMs: countedAt.getTime() + tookMs * KEEP_TIMES,
+        })
+      return counted
+    } catch (error) {
+      kept.delete(workspaceId)
+      throw error
+    }
+  }
+
+  return (workspaceId) => {
+    const known = kept.get(workspaceId)
+    if (known && now().getTime() < known.untilMs) return known.counted
+    const counted = count(workspaceId)
+    // Only of a workspace that was slow before: a request must see what was committed before it, where that costs nothing.
+    if (known) kept.set(workspaceId, { counted, untilMs: Number.POSITIVE_INFINITY })
+    return counted
+  }
+}
+
+function countNow(db: Db, workspaceId: string, countedAt: Date): Promise<WorkspaceCounts> {
+  const since = new Date(countedAt.getTime() - WINDOW_MS)
+  return scoped(db, workspaceId).read(async (tx) => {
+    // All states are named, so that the index of states answers it alone.
+    const rows = await tx.query<{ status: string; error_class: string | null; count: number }>(
+      `select c.status, c.error_class, count(*)::integer as count from concord.commands as c
+       where c.workspace_id = $1 and c.status = any($2) and c.command_id >= $3 group by 1, 2 order by 1, 2`,
+      [workspaceId, states, uuidV7(Math.max(0, since.getTime()), 0, new Uint8Array(8))],
+    )
+    const [open] = await tx.query<{ count: number }>(
+      `select count(*)::integer as count from concord.commands as c join concord.domain_effects as e on e.command_id = c.command_id
+       where c.workspace_id = $1 and c.status = any($2) and e.completed_at is null`,
+      [workspaceId, openStates],
+    )
+    const commands: Record<string, number> = {}
+    const errors: Record<string, number> = {}
+    for (const { status, error_class, count } of rows) {
+      commands[status] = (commands[status] ?? 0) + count
+      if (error_class !== null) errors[error_class] = (errors[error_class] ?? 0) + count
+    }
+    return { since, countedAt, commands, errors, effectsOpen: open?.count ?? 0 }
+  })
+}

@@ -1,0 +1,120 @@
+/** Secrets to plant: one of each shape that reports of leaks name, and one for each rule of gitleaks. The same seed gives the same secrets. */
+import fc from 'fast-check'
+import { gitleaksRules } from '../../src/kernel/secrets/gitleaks-rules.ts'
+
+export type SecretCanary = {
+  readonly name: string
+  readonly text: string
+  /** The part of the text to search for. */
+  readonly core: string
+}
+
+const SHAPES: Readonly<Record<string, (hex: string) => string>> = {
+  'a password with =': (hex) => `password=${hex}`,
+  'a password with a colon': (hex) => `password: ${hex}`,
+  'a password in a sentence': (hex) => `My password is ${hex}, please log in.`,
+  'a password in JSON': (hex) => `{"user":"ada","password":"${hex}"}`,
+  'a passphrase': (hex) => `passphrase => '${hex}'`,
+  'an API key': (hex) => `api_key=${hex}`,
+  'an API key in words': (hex) => `The api key: ${hex}`,
+  'a client secret': (hex) => `client_secret=${hex}`,
+  'a secret in an environment': (hex) => `export SESSION_SECRET="${hex}"`,
+  'a token in a query': (hex) => `https://api.example.com/x?page=2&access_token=${hex}`,
+  'an encoded query': (hex) => `next=%3Faccess_token%3D${hex}`,
+  'a key of AWS': (hex) => `aws_secret_access_key=${hex}AAAAAAAAAAAAAAAA`,
+  'an id of AWS': (hex) => `AKIA${hex.slice(0, 16).toUpperCase()}`,
+  'a session of AWS': (hex) => `ASIA${hex.slice(0, 16).toUpperCase()}`,
+  'a signed address of AWS': (hex) => `https://b.s3.amazonaws.com/k?X-Amz-Signature=${hex}`,
+  GitLab: (hex) => `glpat-${hex.slice(0, 20)}`,
+  'GitHub, fine-grained': (hex) => `github_pat_${hex}${hex}`,
+  GitHub: (hex) => `ghp_${hex}`,
+  npm: (hex) => `npm_${hex}aaaa12345678`,
+  PyPI: (hex) => `pypi-AgEIcHlwaS5vcmc${hex}${hex}${hex}`,
+  Google: (hex) => `AIzaSy${hex}abcdefghi`,
+  SendGrid: (hex) => `SG.${hex.slice(0, 22)}.${hex}${hex}`,
+  'a webhook of Slack': (hex) => `https://hooks.slack.com/services/T00000000/B00000000/${hex}`,
+  Slack: (hex) => `xoxb-123456789012-${hex}`,
+  'a webhook of Discord': (hex) => `https://discord.com/api/webhooks/123456789012345678/${hex}`,
+  'a webhook of Teams': (hex) => `https://x.webhook.office.com/webhookb2/${hex}@${hex}/IncomingWebhook/${hex}`,
+  'storage of Azure': (hex) =>
+    `DefaultEndpointsProtocol=https;AccountName=x;AccountKey=${hex}${hex}==;EndpointSuffix=y`,
+  'a bus of Azure': (hex) => `Endpoint=sb://x/;SharedAccessKeyName=Root;SharedAccessKey=${hex}=`,
+  'an address of Azure': (hex) => `https://x.blob.core.windows.net/c?sv=2026&sig=${hex}%3D`,
+  'a connection of SQL Server': (hex) => `Server=x;User Id=sa;Password=${hex};`,
+  'a connection URL': (hex) => `postgres://app:${hex}@db.example.com:5432/x`,
+  'basic authentication in a URL': (hex) => `https://ada:${hex}@example.com/`,
+  'a private key of PGP': (hex) =>
+    `-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n${hex}\n-----END PGP PRIVATE KEY BLOCK-----`,
+  'a truncated private key': (hex) => `-----BEGIN RSA PRIVATE KEY-----\n${hex}`,
+  'a bearer': (hex) => `Authorization: Bearer ${hex}`,
+  'a token in a header': (hex) => `curl -H 'Authorization: Token ${hex}' https://x.example`,
+  'a user of curl': (hex) => `curl -s -u ada:${hex} https://x.example`,
+  'a signed token': (hex) => `eyJhbGciOiJIUzI1NiJ9.${hex}.${hex}`,
+  Stripe: (hex) => `sk_live_${hex}`,
+  'Concord itself': (hex) => `ck_abcdef012345_${hex}`,
+  'a full-width name': (hex) => `ｐａｓｓｗｏｒｄ=${hex}`,
+  'an invisible character': (hex) => `pass\u200bword=${hex}`,
+  'a card': (hex) => `cvv=123 password=${hex}`,
+}
+
+/** Shannon entropy, in bits per character. */
+function entropyOf(text: string): number {
+  const counts = Map.groupBy(text, (letter) => letter)
+  return [...counts.values()].reduce(
+    (sum, { length }) => sum - (length / text.length) * Math.log2(length / text.length),
+    0,
+  )
+}
+
+/** What fast-check cannot generate from: edges of words and modifiers. */
+function plainPattern(pattern: string): RegExp {
+  const bare = pattern
+    .replaceAll(/\\b|\(\?!\\w\)/g, '')
+    .replaceAll(/\(\?-?i:/g, '(?:')
+    .replaceAll(/\(\?:\^\|[^)]*\)\]\)|\(\?:\$\|[^)]*\)?[^)]*\]\)/g, '')
+    .replaceAll('(?:[^\\w-]|$)', '')
+    .replaceAll('(?:[^a-zA-Z0-9+/]|$)', '')
+    .replaceAll(',}', ',300}')
+  return new RegExp(`^(?:${bare})$`)
+}
+
+function fromRule(
+  { id, pattern, entropy = 0, isAssigned, keywords }: (typeof gitleaksRules)[number],
+  seed: number,
+): SecretCanary[] {
+  const value = isAssigned ? /\{0,5\}\((.*?)\)\(\?!\\w\)/.exec(pattern)?.[1] : undefined
+  const shape = plainPattern(value ?? pattern)
+  const texts = fc.sample(fc.stringMatching(shape), { seed, numRuns: 40 })
+  const lasting = texts.filter((text) => {
+    const secret = shape.exec(text)?.[1] ?? text
+    const isOfRule = isAssigned ? /\d/.test(text) : keywords.some((keyword) => text.toLowerCase().includes(keyword))
+    return isOfRule && entropyOf(secret) > entropy + 0.3 && coreOf(text).length >= 6
+  })
+  return lasting.slice(0, 1).map((text) => ({
+    name: id,
+    text: isAssigned ? `${keywords[0]}_api_key = "${text}"` : text,
+    core: coreOf(text),
+  }))
+}
+
+/** The longest run of letters and digits: it looks the same in JSON, in SQL and in a URL. */
+function coreOf(text: string): string {
+  const runs = text.match(/[A-Za-z0-9]+/g) ?? []
+  return runs.reduce((longest, run) => (run.length > longest.length ? run : longest), '')
+}
+
+export function secretCanaries(seed: number): readonly SecretCanary[] {
+  const hexes = fc.sample(fc.stringMatching(/^[0-9a-f]{7}[0-9][0-9a-f]{15}[a-f]$/), {
+    seed,
+    numRuns: Object.keys(SHAPES).length * 2,
+  })
+  const own = Object.entries(SHAPES).map(([name, shape], at): SecretCanary => {
+    const hex = [...new Set(hexes)][at] ?? ''
+    const text = shape(hex)
+    return { name, text, core: text.includes(hex) ? hex : coreOf(text) }
+  })
+  const all = [...own, ...gitleaksRules.flatMap((rule, at) => fromRule(rule, seed + at))]
+  const counts = Map.groupBy(all, ({ core }) => core)
+  // A core that two of them share is part of the rule, not of the secret.
+  return all.filter(({ core }) => counts.get(core)?.length === 1)
+}
