@@ -22,7 +22,7 @@ export type View = {
   readonly undo: { readonly command_id: string; readonly status: string } | null
   readonly next: readonly { readonly action: string; readonly what: string }[]
 }
-export type Line = { readonly effect_type: string; readonly why?: string; readonly undo?: string }
+type Line = { readonly effect_type: string; readonly why?: string; readonly undo?: string }
 export type Preview = {
   readonly refused: { readonly code: string } | null
   readonly undone: readonly Line[]

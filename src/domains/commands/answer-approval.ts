@@ -279,7 +279,8 @@ async function askAgain(
 /** The hash of what would run now. Undefined while people are not asked, or while the task is missing. A plan that cannot be made has no hash. */
 function hashNow({ catalog }: CommandDeps, { command }: CommandWithEffects): string | undefined {
   const task = command.status === 'waiting_for_approval' ? taskOf(catalog, command) : undefined
-  if (!task) return undefined
+  // A plan that depends on facts is compared when it is made, with the facts of that moment.
+  if (!task || task.fn.reads_facts) return undefined
   const drafts = draftEffects(task, command)
   return drafts.ok ? approvalHash(contentOf(task, command.payload, drafts.value)) : ''
 }
