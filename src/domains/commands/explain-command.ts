@@ -266,7 +266,9 @@ export function explainCommand(
     if (event.event_type === 'command_created' && undoes)
       return [step, stepOf(event, event.actor, 'undo', `It undoes ${sayCommand(undoes)}.`)]
     if (!edit) return [step]
-    return [stepOf(event, edit.by, 'approval', `${who(edit.by)} ${sayEdit(edit, fields)}.`), step]
+    const confirm = edit.is_author ? ' Another approver or the requester must confirm it.' : ''
+    const change = `${who(edit.by)} ${sayEdit(edit, fields)}${because(edit.reason)}.${confirm}`
+    return [stepOf(event, edit.by, 'approval', change), step]
   })
   const undoing = (undo?.events ?? []).flatMap((event): ExplainedStep[] => {
     const sentence = undo && sayUndo(event, undo.command, who)
