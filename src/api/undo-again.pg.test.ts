@@ -7,9 +7,10 @@ import { historyFaults } from '#test/commands'
 import { A, B, C, LIMITED, OPAQUE, TICKET, openUndoStory, type Preview, type View } from '#test/undo-story'
 
 const { room, writer, admin, uuidOf, get, post, settle, calls, done, answer, undo, close } = await openUndoStory()
-after(close)
 
 describe('an undo that does not go through at once', () => {
+  after(close)
+
   test('[D1] [EFF-24] an undo that stops tells operators how far it got; retried, it undoes the rest and nothing twice', async () => {
     const id = await done([A, B, C])
     room.provider.modes.push('ok', 'refuse')

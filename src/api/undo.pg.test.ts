@@ -9,9 +9,10 @@ import { A, B, C, LIMITED, READ, TICKET, openUndoStory, type Preview, type View 
 
 const { api, room, writer, admin, uuidOf, get, post, settle, calls, done, answer, undo, textsOf, close } =
   await openUndoStory()
-after(close)
 
 describe('the undo of a command', () => {
+  after(close)
+
   test('[D1] [EFF-10] [EFF-23] [EFF-26] a command that succeeded is undone, last effect first; it keeps its state and shows the undo', async () => {
     const id = await done([A, READ, B, C])
     const undoId = await undo(id)
