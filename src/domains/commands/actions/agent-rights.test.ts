@@ -13,7 +13,7 @@ import { undoDefinitions } from '../undo-task.ts'
 import { askPolicy } from '../intake.ts'
 import { shippedPolicies } from '../catalog/shipped-policies.ts'
 
-const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'compensation_scope']
+const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'undo_scope']
 
 /** One task for each rule, beside `permission`. */
 const catalog = accepted(
