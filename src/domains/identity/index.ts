@@ -52,6 +52,7 @@ export {
   findHomeWorkspace,
   findMember,
   findOrigins,
+  hasLeft,
   listActive,
   type Origins,
   originsColumn,
