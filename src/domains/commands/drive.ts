@@ -20,7 +20,6 @@ import {
   type AfterStep,
   applyWrite,
   type CallOutcome,
-  composeWrite,
   systemActor,
   workerActor,
   type Seen,
@@ -38,13 +37,12 @@ import {
   type HeldCommand,
   insertWait,
   listParents,
-  lockCommand,
   listForeignUndos,
   overdueCommands,
   processOf,
   type StoredCommand,
 } from './command-table.ts'
-import { moveKey } from './command-keys.ts'
+import { freeUndone } from './command-keys.ts'
 import { approvalDeps, type CommandDeps } from './deps.ts'
 import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
@@ -53,7 +51,7 @@ import { isFreed } from './standing.ts'
 import { askRequesterGone, findRequesterGone, requesterOf } from './requester.ts'
 import { wakeDependents } from './write-command.ts'
 import { readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
-import { asEffect, undoneIdOf, UNDO_TYPE } from './undo-plan.ts'
+import { asEffect } from './undo-plan.ts'
 import type { WriteResult } from './write-command.ts'
 
 /** A longer command continues in another turn, so that no command holds a worker forever. */
@@ -256,21 +254,6 @@ async function findTries({ db, catalog }: CommandDeps, { command, newEffects }: 
     if (isFree || base !== undefined || last > 0) tries.set(base ?? idempotency_key ?? '', isFree ? last + 1 : 'taken')
   }
   return tries
-}
-
-/** An undo that leaves nothing standing frees the contract's key of the command that it undid: the thing can be asked for again. */
-function freeUndone(deps: CommandDeps, { command, to, at }: Write): Work | undefined {
-  if (command.command_type !== UNDO_TYPE || to !== 'succeeded') return undefined
-  const { workspace_id: workspaceId } = command
-  return async (tx) => {
-    const commandId = undoneIdOf(command.payload)
-    const found = await lockCommand(tx, workspaceId, commandId)
-    if (found?.command.status !== 'succeeded' || found.command.contract_key === null) return
-    const undos = await tx.run(listForeignUndos, [workspaceId, [commandId]])
-    if (!isFreed({ ...found, effects: [...found.effects, ...undos.map(asEffect)] })) return
-    const changes = moveKey(found.command, null, systemActor, 'undone')
-    await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
-  }
 }
 
 function heldAfter(found: HeldCommand, write: Write, { command }: WriteResult): HeldCommand {
