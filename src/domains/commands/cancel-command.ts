@@ -2,7 +2,8 @@
 import type { Actor } from '#kernel/actor'
 import { cancelApprovals } from '#domains/approvals'
 import type { CommandState } from '#kernel/machines/command'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { sayState } from '#kernel/say-state'
 import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import { awaitedOf } from './advance.ts'
@@ -59,6 +60,8 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
       if (status === 'planned' || status === 'executing')
         await cancelApprovals(tx, deps.newId, by, { ...closes, domainEffectId })
     const changed = decided.value.t !== 'nothing'
+    const ended = changed ? undefined : refuseEnded(command)
+    if (ended) return tx.commitRefusal(ended)
     if (changed) await deps.wake(processOf(command.command_id), { tx, ...wakeOptionsOf(deps.catalog, command) })
     await failpoint('commands.cancel_written')
     const awaited = awaitedOf(found.effects)?.commandId
@@ -72,6 +75,16 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
   if (changed && awaited !== undefined)
     await cancelCommand(deps, { ...by, kind: 'system' }, { ...input, commandId: awaited, force: false })
   return accept({ command: written.command, changed })
+}
+
+/** Repeating a cancel changes nothing and is no error. A cancel that arrives after another end is refused, and is on record. */
+function refuseEnded({ status, cancellation_requested }: StoredCommand): Refusal | undefined {
+  const facts = { status }
+  if (status === 'succeeded')
+    return refuse('commands.cancel.succeeded', 'It has succeeded, so there is nothing to cancel.', { facts })
+  if (status === 'expired' || (status === 'compensated' && !cancellation_requested))
+    return refuse('commands.cancel.ended', `It ${sayState(status)}, so there is nothing to cancel.`, { facts })
+  return undefined
 }
 
 type CancelTerms = { readonly cancellation_mode: StoredCommand['cancellation_mode']; readonly [field: string]: unknown }
@@ -110,9 +123,8 @@ type CancelWay =
 type CancelledRow = Pick<StoredCommand, 'status' | 'cancellation_mode' | 'cancellation_requested'>
 
 /** `cancellation_mode` is the mode of this request, which may differ from that of the row. */
-export function decideCancel(command: CancelledRow, { steps, kept, unsettled }: UndoPlan): CancelWay {
+export function decideCancel(command: CancelledRow, { steps, unsettled, isTouched: hasDone }: UndoPlan): CancelWay {
   const isUndoable = steps.length + unsettled.length > 0
-  const hasDone = isUndoable || kept.length > 0
   switch (command.status) {
     case 'created':
     case 'validated':
