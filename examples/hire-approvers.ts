@@ -1,5 +1,5 @@
 /**
- * Adds the approvers of the example tasks to a running installation and redeems their invitations:
+ * Adds Ana, who asks, and the approvers of the example tasks to a running installation and redeems their invitations:
  *
  *   node examples/hire-approvers.ts [.concord] [http://127.0.0.1:7420]
  *
@@ -10,7 +10,9 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { readConfig, serverAddress } from '#app/config'
 
+/** Ana asks for work: people whom the first administrator invited cannot approve what the administrator asks for. */
 const staff = [
+  ['ana', null],
   ['dora', 'data-owner'],
   ['ben', 'booking-approver'],
   ['bo', 'budget-owner'],
@@ -58,8 +60,10 @@ async function post<Answer>(path: string, body: object): Promise<Answer> {
 for (const [name, role] of staff) {
   const person = { external_id: `local:${name}`, role: 'writer' }
   const { user_id, invitation } = await post<{ user_id: string; invitation: string }>('/people', person)
-  await post('/org-roles', { slug: role, name: role })
-  await post(`/people/${user_id}/org-roles`, { org_role: role })
+  if (role !== null) {
+    await post('/org-roles', { slug: role, name: role })
+    await post(`/people/${user_id}/org-roles`, { org_role: role })
+  }
   const made = await post<{ key: string }>('/invitations/redeem', { invitation })
   console.log(`export ${name.toUpperCase()}=${made.key}`)
 }

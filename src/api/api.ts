@@ -1,5 +1,6 @@
 /** Assembles the HTTP API: the guards in order, then the routes. */
 import { OpenAPIHono } from '@hono/zod-openapi'
+import { drawnAhead } from '#kernel/ids'
 import { type ApiDeps, type ApiLimits, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { artifactRoutes } from './artifact-routes.ts'
@@ -114,7 +115,7 @@ export function createApi(deps: ApiDeps): Api {
   // The order matters: a request rejected by one guard is not read, parsed or looked up by a later one.
   app.use(
     '*',
-    requestIds(deps.randomBytes),
+    requestIds(drawnAhead(deps.randomBytes)),
     accessLog(deps.log, deps.onAnswered),
     responseHeaders(deps.version),
     sameOrigin({ hosts: deps.hosts ?? [], origins: deps.origins ?? [] }),

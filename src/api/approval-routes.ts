@@ -18,7 +18,7 @@ import {
   toApprovalView,
   toResolvedApprovalView,
 } from '#domains/approvals'
-import { listNames, type Principal } from '#domains/identity'
+import { findOrigins, listNames, type Principal } from '#domains/identity'
 import { byPerson } from '#kernel/actor'
 import type { JsonObject } from '#kernel/json-value'
 import { accept } from '#kernel/refusal'
@@ -30,9 +30,10 @@ const { list, get, post } = resource<Api>('approvals')
 
 const params = { approval_id: idField('approval') }
 
-async function around({ approvals: { db } }: Api, { orgId }: Principal, seen: readonly StoredApproval[]) {
+async function around({ approvals: { db } }: Api, { orgId, userId }: Principal, seen: readonly StoredApproval[]) {
   const standings = await findStanding(db, seen)
-  return { standings, names: await listNames(db, orgId, personsNamed(seen, standings)) }
+  const names = await listNames(db, orgId, personsNamed(seen, standings))
+  return { standings, names, origins: await findOrigins(db, userId) }
 }
 
 export const approvalRoutes = routes({
@@ -67,17 +68,22 @@ export const approvalRoutes = routes({
     ],
     async read({ deps, workspaceId, principal, query }, after, limit) {
       const mine = query.mine === 'true'
-      const { items, next } = await listApprovals(deps.approvals.db, principal, {
-        workspaceId,
-        mine,
-        // Administrators can change who may decide, so they also see approvals without an eligible approver.
-        alsoBlocked: mine && principal.role === 'admin',
-        status: query.status ?? 'pending',
-        approvalType: query.approval_type,
-        commandId: query.command_id,
-        after,
-        limit,
-      })
+      const origins = await findOrigins(deps.approvals.db, principal.userId)
+      const { items, next } = await listApprovals(
+        deps.approvals.db,
+        { ...principal, origins },
+        {
+          workspaceId,
+          mine,
+          // Administrators can change who may decide, so they also see approvals without an eligible approver.
+          alsoBlocked: mine && principal.role === 'admin',
+          status: query.status ?? 'pending',
+          approvalType: query.approval_type,
+          commandId: query.command_id,
+          after,
+          limit,
+        },
+      )
       const more = await around(deps, principal, items)
       return accept({ items: items.map((approval) => toApprovalView(approval, principal, more)), next })
     },

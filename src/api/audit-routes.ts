@@ -4,9 +4,10 @@ import { idField, pageView, timeView } from '#contract'
 import { type CommandDeps, countArchiveFiles, eventView, listAudit, toEventView } from '#domains/commands'
 import { formatInstant } from '#kernel/instant'
 import { accept } from '#kernel/refusal'
+import { cutPage } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import type { Position } from './page-cursor.ts'
-import { cutPage, resource, routes } from './resource.ts'
+import { resource, routes } from './resource.ts'
 
 type Api = Pick<ApiDeps, 'db'> & { readonly commands: Pick<CommandDeps, 'counts'> }
 
@@ -44,7 +45,7 @@ export const auditRoutes = routes({
     scope: ({ workspaceId, query: { command_id = null, event_type = null } }) => [workspaceId, command_id, event_type],
     async read({ deps: { db }, workspaceId, query }, from, limit) {
       const { command_id: commandId, event_type: eventType } = query
-      const asked = { commandId, eventType, before: beforePosition(from), limit: limit + 1 }
+      const asked = { commandId, eventType, before: beforePosition(from), limit }
       const rows = await listAudit(db, workspaceId, asked)
       // Counted after the page is read: events archived before the read are included.
       const archived_files = await countArchiveFiles(db, workspaceId, commandId)

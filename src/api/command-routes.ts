@@ -1,6 +1,6 @@
 /** Commands: submit, preview, read, supply input, cancel, retry, explain; their events and effects; and agents' proposals. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView } from '#contract'
+import { idField, includeField, pageView } from '#contract'
 import { findStanding, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import {
   actingFor,
@@ -16,15 +16,20 @@ import {
   commandView,
   decideScope,
   dependencyBody,
+  effectPosition,
   effectView,
   eventView,
   explainCommand,
   explanationView,
   readCommand,
+  readCommandAlone,
+  includable,
   inputBody,
   listArchivesOf,
   listCommandEvents,
   listCommands,
+  listedCommandView,
+  listEffectsOf,
   listEffects,
   mapTaskToPrimitives,
   mayReadCommand,
@@ -49,13 +54,15 @@ import {
   toEffectView,
   toEventView,
   toExplanationView,
+  toListedView,
   toTaskTypeView,
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
-import { accept } from '#kernel/refusal'
+import { accept, type Decision } from '#kernel/refusal'
+import { cutPage, type Sql } from '#store'
 import type { ApiDeps } from './api-deps.ts'
-import { type Call, cutPage, Known, resource, routes, shown } from './resource.ts'
+import { type Call, Known, resource, routes, shown } from './resource.ts'
 
 type Api = Pick<ApiDeps, 'db'> & { readonly commands: CommandDeps }
 
@@ -71,9 +78,14 @@ const named = ({ workspaceId, params: { command_id: commandId } }: Pick<OfComman
   workspaceId,
   commandId,
 })
+type Asking = Pick<OfCommand, 'deps' | 'principal' | 'workspaceId' | 'params'>
 /** A command that the caller may not read is answered like one that does not exist. */
-const find = async ({ deps, principal, workspaceId, params: asked }: OfCommand) => {
-  const found = await readCommand(deps.db, workspaceId, asked.command_id)
+const find = async (call: Asking) => findBy(readCommandAlone, call)
+const findBy = async <Found extends { readonly command: StoredCommand }>(
+  read: (sql: Sql, workspaceId: string, commandId: string) => Promise<Decision<Found>>,
+  { deps, principal, workspaceId, params: asked }: Asking,
+) => {
+  const found = await read(deps.db, workspaceId, asked.command_id)
   return found.ok && !mayReadCommand(principal, found.value.command) ? refuseMissing() : found
 }
 
@@ -167,15 +179,20 @@ export const commandRoutes = routes({
   listCommands: list('/commands', {
     summary: 'List the commands of the workspace, newest first',
     role: 'reader',
-    query: { status: commandStatus.optional(), task_name: z.string().max(200).optional() },
-    page: [pageView(commandView, 'CommandPage'), 'A page of commands.'],
+    query: {
+      status: commandStatus.optional(),
+      task_name: z.string().max(200).optional(),
+      include: includeField(includable),
+    },
+    page: [pageView(listedCommandView, 'CommandPage'), 'A page of commands.'],
     scope: ({ workspaceId, query: { status = null, task_name = null } }) => [workspaceId, status, task_name],
     async read(call, from, limit) {
-      const { status, task_name: taskName } = call.query
-      const asked = { status, taskName, beforeId: from?.[0] ?? null, limit: limit + 1 }
+      const { status, task_name: taskName, include = [] } = call.query
+      const asked = { status, taskName, include, beforeId: from?.[0] ?? null, limit }
       const rows = await listCommands(call.deps.db, call.workspaceId, asked)
-      const view = await viewer(call, rows.slice(0, limit))
-      return accept(cutPage(rows, limit, view, ({ command_id }) => command_id))
+      const view = await viewer(call, rows)
+      const listed = (command: StoredCommand) => toListedView(view(command), include)
+      return accept(cutPage(rows, limit, listed, ({ command_id }) => command_id))
     },
   }),
   getCommand: get('/commands/{command_id}', {
@@ -265,21 +282,30 @@ export const commandRoutes = routes({
       const { workspaceId, commandId } = named(call)
       const found = await find(call)
       if (!found.ok) return found
-      const asked = { afterSeq: from?.[0] ?? null, limit: limit + 1 }
+      const asked = { afterSeq: from?.[0] ?? null, limit }
       const rows = await listCommandEvents(db, workspaceId, commandId, asked)
       // Listed after the page is read: events archived before the read are included.
       const archived = toArchivedView(await listArchivesOf(db, workspaceId, commandId))
       return accept({ ...cutPage(rows, limit, toEventView, ({ seq }) => seq), archived })
     },
   }),
-  listCommandEffects: get('/commands/{command_id}/effects', {
+  listCommandEffects: list('/commands/{command_id}/effects', {
     summary: 'List the effects of a command in the order of its plan',
     role: 'reader',
     agents: true,
     params,
-    answers: { 200: ['Its effects.', z.object({ items: z.array(effectView) }).meta({ id: 'EffectList' })] },
-    problems: [400, 404],
-    handle: (call) => shown(find(call), ({ effects }) => ({ items: effects.map(toEffectView) })),
+    query: { include: includeField(['result']) },
+    page: [pageView(effectView, 'EffectList'), 'Its effects.'],
+    problems: [404],
+    scope: ({ workspaceId, params: { command_id } }) => [workspaceId, command_id],
+    async read(call, after = [], limit) {
+      const { workspaceId, commandId } = named(call)
+      const { include = [] } = call.query
+      const found = await find(call)
+      if (!found.ok) return found
+      const rows = await listEffectsOf(call.deps.db, workspaceId, commandId, { after, limit, include })
+      return accept(cutPage(rows, limit, (effect) => toEffectView(effect, include), effectPosition))
+    },
   }),
   explainCommand: get('/commands/{command_id}/explanation', {
     summary: 'Explain the state of a command: who requested it, which rule decided, who approved, what was done',
@@ -289,16 +315,20 @@ export const commandRoutes = routes({
     answers: { 200: ['The explanation.', explanationView] },
     problems: [400, 404],
     handle: (call) =>
-      shown(find(call), async (found) => {
+      shown(findBy(readCommand, call), async (found) => {
         const { db, commands } = call.deps
         const { workspaceId, commandId } = named(call)
-        const events = await listCommandEvents(db, workspaceId, commandId, { afterSeq: null, limit: EVENTS_MAX })
+        const events = await listCommandEvents(db, workspaceId, commandId, {
+          afterSeq: null,
+          limit: EVENTS_MAX,
+          withoutResults: true,
+        })
         const edits = await listEdits(db, { workspaceId, commandId })
         const names = await listNames(db, call.principal.orgId, actorsOf(found, events, edits))
         const task = taskOf(commands.catalog, found.command)
         const pending = await findPending(db, { workspaceId, commandId })
-        const blocked = [...(await findStanding(db, pending)).values()].flatMap(({ blocked: found }) => found ?? [])
-        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }
+        const standings = [...(await findStanding(db, pending)).values()]
+        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings }
         const archives = await listArchivesOf(db, workspaceId, commandId)
         return toExplanationView(commandId, explainCommand(found, events, facts), archives)
       }),

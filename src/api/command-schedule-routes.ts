@@ -18,7 +18,8 @@ import {
 } from '#domains/command-schedules'
 import { byPerson } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { cutPage, Known, resource, routes, shown } from './resource.ts'
+import { cutPage } from '#store'
+import { Known, resource, routes, shown } from './resource.ts'
 
 const OCCURRENCES_MAX = 100
 

@@ -135,11 +135,11 @@ const HEADERS: Readonly<Record<string, string>> = {
 
 /** `version` lets a CLI of another version report the mismatch. */
 export function responseHeaders(version: string): MiddlewareHandler<ApiEnv> {
+  const defaults = Object.entries({ ...HEADERS, 'x-concord-version': version })
   return async (c, next) => {
     await next()
-    for (const [name, value] of Object.entries({ ...HEADERS, 'x-concord-version': version })) {
-      if (!c.res.headers.has(name)) c.res.headers.set(name, value)
-    }
+    const { headers } = c.res
+    for (const [name, value] of defaults) if (!headers.has(name)) headers.set(name, value)
   }
 }
 

@@ -8,6 +8,7 @@ import {
   apiKeyView,
   authorize,
   changedView,
+  confirmInvitation,
   createApiKey,
   createApiKeyBody,
   createdApiKeyView,
@@ -18,6 +19,7 @@ import {
   deactivateBody,
   deactivatePerson,
   decideUnbound,
+  findHeldInvitation,
   grantOrgRole,
   giveOrgRoleBody,
   inviteAgain,
@@ -49,11 +51,12 @@ import {
 } from '#domains/identity'
 import { type Agent, byPerson } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { cutPage } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import { auditPageOf, auditPosition, beforePosition } from './audit-routes.ts'
 import type { BadBearers } from './caller.ts'
 import { bodyProblems } from './problem.ts'
-import { cutPage, resource, routes, shown } from './resource.ts'
+import { resource, routes, shown } from './resource.ts'
 
 type Api = Pick<ApiDeps, 'db' | 'now' | 'newId' | 'randomBytes' | 'work'> & { readonly badBearers: BadBearers }
 
@@ -93,7 +96,10 @@ export const identityRoutes = routes({
     role: 'reader',
     agents: true,
     answers: { 200: ['The caller.', meView] },
-    handle: ({ principal }) => accept(toMeView(principal)),
+    async handle({ deps, principal }) {
+      const held = principal.agent ? undefined : await findHeldInvitation(deps.db, principal.orgId, principal.userId)
+      return accept(toMeView(principal, held?.made_by ?? null))
+    },
   }),
   listWorkspaces: list('/workspaces', {
     summary: 'List the workspaces that you can access, by short name',
@@ -227,14 +233,25 @@ export const identityRoutes = routes({
       shown(reactivatePerson(deps, byPerson(principal, traceId), params.user_id), toInvitedPersonView),
   }),
   inviteAgain: post('/people/{user_id}/invite', {
-    summary: 'Issue a new invitation for a person and revoke all their keys',
+    summary: 'Issue a new invitation for a person, which takes the place of all their keys',
     role: 'admin',
     params: user,
-    body: [nothing, 'Issue a new invitation for a person and revoke all their keys'],
+    body: [nothing, 'Issue a new invitation for a person'],
     answers: { 200: ['The changed person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
       shown(inviteAgain(deps, byPerson(principal, traceId), params.user_id), toInvitedPersonView),
+  }),
+  confirmInvitation: post('/people/{user_id}/invite/confirm', {
+    summary:
+      'Agree to a new invitation for yourself, or for a person as a second administrator; it revokes all their keys',
+    role: 'reader',
+    params: user,
+    body: [nothing, 'Agree to a new invitation'],
+    answers: { 200: ['Whether an invitation was waiting.', changedView] },
+    problems: [404, 409],
+    handle: ({ deps, principal, traceId, params }) =>
+      confirmInvitation(deps, byPerson(principal, traceId), params.user_id),
   }),
   listOrgRoles: list('/org-roles', {
     summary: 'List the org roles of your organisation, by short name',
@@ -299,7 +316,7 @@ export const identityRoutes = routes({
     scope: ({ principal, query }) => [principal.orgId, query.event_type ?? null],
     async read({ deps: { db }, principal, query: { event_type: eventType } }, from, limit) {
       // Events of the organisation are stored under its own id, which no workspace has.
-      const rows = await listAudit(db, principal.orgId, { eventType, before: beforePosition(from), limit: limit + 1 })
+      const rows = await listAudit(db, principal.orgId, { eventType, before: beforePosition(from), limit })
       const page = cutPage(rows, limit, toEventView, auditPosition)
       return accept({ ...page, archived_files: await countArchiveFiles(db, principal.orgId) })
     },

@@ -12,9 +12,10 @@ import {
 import type { Principal } from '#domains/identity'
 import { decodeId, encodeId, isUuid } from '#kernel/ids'
 import { accept } from '#kernel/refusal'
+import { cutPage } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import { bodyProblems } from './problem.ts'
-import { type Call, cutPage, resource, routes, shown } from './resource.ts'
+import { type Call, resource, routes, shown } from './resource.ts'
 
 type Api = Pick<ApiDeps, 'db' | 'now'>
 

@@ -311,15 +311,3 @@ export async function shown<T, V>(
   const done = await decision
   return done.ok ? accept(await view(done.value)) : done
 }
-
-/** Cuts a page from `limit` + 1 rows: the extra row shows that there is a next page. */
-export function cutPage<Row, V>(
-  rows: readonly Row[],
-  limit: number,
-  view: (row: Row) => V,
-  position: (row: Row) => string | Position,
-): { items: V[]; next: Position | null } {
-  const items = rows.slice(0, limit)
-  const last = rows.length > limit ? items.at(-1) : undefined
-  return { items: items.map(view), next: last === undefined ? null : [position(last)].flat() }
-}

@@ -69,15 +69,16 @@ export function mayRun(
 
 export const jobParam = { job_id: idField('job') }
 
-/** A full page may be the last one; then the next page is empty. */
-export function fullPage<Row, V>(
+/** A full page may be the last one; then the next page is empty. A page that ended at its size has a row after it. */
+export function fullPage<Row extends object, V>(
   rows: readonly Row[],
   limit: number,
   view: (row: Row) => V,
   position: (row: Row) => string,
 ): { items: V[]; next: Position | null } {
-  const last = rows.length >= limit ? rows.at(-1) : undefined
-  return { items: rows.map(view), next: last === undefined ? null : [position(last)] }
+  const last = rows.at(-1)
+  const hasNext = rows.length >= limit || (last !== undefined && 'has_next' in last && last.has_next === 1)
+  return { items: rows.map(view), next: last && hasNext ? [position(last)] : null }
 }
 
 export type Waiters = <T>(waitMs: number | undefined, work: (timeoutMs: number) => Promise<T>) => Promise<T>

@@ -72,6 +72,31 @@ describe('the scheduler over HTTP', () => {
       assert.ok(next.items.every((job) => job.job_id !== job_id))
     })
 
+    test('[L12] the same key is the same job, in the body or in the header, also ten times at once', async () => {
+      const send = async (body: object, headers: Record<string, string> = {}) => {
+        const answer = await call(app, '/scheduler/jobs', { method: 'POST', key: as('writer'), body, headers })
+        const { job_id, code } = (await answer.json()) as { job_id?: string; code?: string }
+        return job_id ?? `${answer.status} ${code}`
+      }
+      const body = { job_type: 'shell', params: { month: 6 } }
+      const all = await Promise.all(
+        Array.from({ length: 10 }, (_, n) =>
+          n % 2 === 0 ? send({ ...body, idempotency_key: 'june' }) : send(body, { 'idempotency-key': 'june' }),
+        ),
+      )
+      assert.deepEqual([new Set(all).size, all[0]?.startsWith('job_')], [1, true])
+      await ended(String(all[0]))
+      assert.equal(await send({ params: { month: 6 }, job_type: 'shell' }, { 'idempotency-key': 'june' }), all[0])
+      const other = { ...body, params: { month: 7 } }
+      assert.equal(await send(other, { 'idempotency-key': 'june' }), '422 key_reused')
+      assert.equal(
+        await send({ ...other, idempotency_key: 'july' }, { 'idempotency-key': 'june' }),
+        '422 api.idempotency_key.differs',
+      )
+      assert.equal(await send(other, { 'idempotency-key': 'k'.repeat(256) }), '422 key_too_long')
+      assert.notEqual(await send(body), all[0])
+    })
+
     test('[SCH-024] [SCH-025] the queue is reordered, changed and cancelled while it waits', async () => {
       await whileReserved(async () => {
         const [a = '', b = '', c = ''] = await Promise.all(

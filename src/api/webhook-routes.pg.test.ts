@@ -28,6 +28,7 @@ describe('webhooks over HTTP', () => {
     secret,
     map: (event: Json) => {
       if (event['type'] === 'broken') throw new TypeError(`no place for ${String(event['id'])}`)
+      if (event['type'] === 'booking') return { taskName: 'Booking', payload: { subject: String(event['id']) } }
       return event['type'] === 'order'
         ? { taskName: event['id'] === 'none' ? 'Wrok' : 'Work', payload: { subject: String(event['id']) } }
         : undefined
@@ -271,5 +272,18 @@ describe('webhooks over HTTP', () => {
     })
     assert.equal(await outcomeOf(forged), '401 signature')
     assert.equal(await outcomeOf(await deliver(order, { id: 'evt-9' })), '202 ok')
+  })
+
+  test('[H1] two events about one thing: the second is on record as refused, and the sender need not repeat it', async () => {
+    const booking = { type: 'booking', id: 'b-1' }
+    const [first, second] = [await deliver(booking, { id: 'evt-b1' }), await deliver(booking, { id: 'evt-b2' })]
+    assert.deepEqual([first.status, second.status], [202, 200])
+    const [made] = await room.rows<{ count: number }>(
+      `select count(*)::int as count from concord.commands where contract_key = 'booking:b-1'`,
+    )
+    const [refused] = await room.rows<{ code: string }>(
+      `select payload->>'code' as code from concord.domain_events where event_type = 'command_rejected' order by seq desc limit 1`,
+    )
+    assert.deepEqual([made?.count, refused?.code], [1, 'commands.contract_key.taken'])
   })
 })

@@ -85,6 +85,8 @@ export type WorkOptions = {
   readonly artifacts: ArtifactDeps
   /** False if this process only takes requests and leaves all turns to workers. */
   readonly works?: boolean
+  /** Whether people whom the requester invited may approve. */
+  readonly countsInvited?: boolean
   /** The engine that delivers turns to workers; dbos by default. */
   readonly engine?: EngineName
   /** Resolves the `env://` references of connectors. */
@@ -181,7 +183,9 @@ export async function openWork(
     db,
     ...deps,
     catalog: catalog.value,
-    approvalTypes: openApprovalTypes(approvalTypesOf(catalog.value, project.approvalTypes)),
+    approvalTypes: openApprovalTypes(approvalTypesOf(catalog.value, project.approvalTypes), {
+      countsInvited: options.countsInvited ?? false,
+    }),
     connectorAccess: project.connectorAccess,
     inside: inside.value,
     artifacts,

@@ -120,6 +120,13 @@ export const settings = {
   jwtIssuer: optional('CONCORD_JWT_ISSUER', 'issuer of an external identity provider', 'https://id.example.com/'),
   jwtAudience: optional('CONCORD_JWT_AUDIENCE', 'audience that its tokens must name', 'concord'),
   jwtJwksUrl: address('CONCORD_JWT_JWKS_URL', 'address of its signing keys', 'https://id.example.com/jwks.json'),
+  jwtLifetimeMax: duration('CONCORD_JWT_LIFETIME_MAX', 'longest lifetime of a token that is accepted', 86_400_000),
+  countInvited: choice(
+    'CONCORD_COUNT_INVITED_APPROVERS',
+    'whether people whom the requester invited may approve (1: for a team with one administrator; gives up that separation)',
+    ['0', '1'],
+    '0',
+  ),
   schedulerFile: optional(
     'CONCORD_SCHEDULER_FILE',
     'file whose jobs `concord up` runs; without it the scheduler is off',

@@ -152,9 +152,9 @@ function hostsOf({ host, hosts }: Config): readonly string[] | 'any' {
   return ['127.0.0.1', '::1', 'localhost'].includes(host) ? [] : 'any'
 }
 
-function providerOf({ jwtIssuer, jwtAudience, jwtJwksUrl }: Config) {
+function providerOf({ jwtIssuer, jwtAudience, jwtJwksUrl, jwtLifetimeMax }: Config) {
   if (jwtIssuer === undefined || jwtAudience === undefined || jwtJwksUrl === undefined) return undefined
-  return { issuer: jwtIssuer, audience: jwtAudience, jwks: { url: jwtJwksUrl } }
+  return { issuer: jwtIssuer, audience: jwtAudience, jwks: { url: jwtJwksUrl }, lifetimeMaxMs: jwtLifetimeMax }
 }
 
 /** Derived from the database, because every process on one database must open the cursors of the others. */

@@ -49,6 +49,7 @@ function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, '
     queues,
     environmentName,
     engine,
+    countsInvited: config.countInvited === '1',
     schedulesMax: config.schedulesMax,
     channels: receiver ? [webhookChannel(receiver)] : [],
     alertChannels: receiver ? [{ name: 'webhook', deliver: openSignedPost(receiver) }] : [],

@@ -1,7 +1,7 @@
 /** The real clock, random numbers, ids and timer. All other code receives them as arguments. */
 import { randomBytes } from 'node:crypto'
 import type { Clock, NewId, Random } from '#kernel/clock'
-import { uuidV7Generator } from '#kernel/ids'
+import { drawnAhead, uuidV7Generator } from '#kernel/ids'
 
 export type SystemDeps = {
   readonly now: Clock
@@ -16,19 +16,7 @@ export function systemDeps(): SystemDeps {
     now,
     random: Math.random,
     randomBytes,
-    newId: uuidV7Generator(now, drawnAhead()),
-  }
-}
-
-/** Drawing ten bytes takes 4 µs, mostly for the system call, and a command needs fifteen ids. Not used for keys and secrets. */
-const AHEAD_BYTES = 4_096
-
-function drawnAhead(): (count: number) => Uint8Array {
-  let [drawn, used] = [randomBytes(AHEAD_BYTES), 0]
-  return (count) => {
-    if (used + count > drawn.length) [drawn, used] = [randomBytes(Math.max(AHEAD_BYTES, count)), 0]
-    used += count
-    return drawn.subarray(used - count, used)
+    newId: uuidV7Generator(now, drawnAhead(randomBytes)),
   }
 }
 

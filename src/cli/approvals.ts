@@ -79,7 +79,7 @@ async function countUnread(cli: Cli): Promise<number> {
 }
 
 export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs: number): string {
-  const { approval_id: id, meanings, blocked_by } = approval
+  const { approval_id: id, meanings, blocked_by, not_counted, counts_invited } = approval
   const packet: Partial<ReviewPacket> = approval.packet
   const said = (text: string | undefined) => showLine(text ?? '')
   const hidden = (packet.hidden_characters ?? []).map(showLine).join(', ')
@@ -99,6 +99,8 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
     ['so far', approval.approvals_required > 1 ? soFar(approval) : null],
     ['counted', approval.counted_elsewhere.length > 0 ? sayCounted(approval) : null],
     ['command', approval.command_id],
+    ['not count', not_counted.map(({ name, reason }) => `${showLine(name)} ${said(reason)}`).join('; ')],
+    ['careful', counts_invited ? 'people whom the requester invited may decide here' : null],
     ['blocked', blocked_by && `${said(blocked_by.reason)} (${blocked_by.code})`],
     ['to do', blocked_by && said(blocked_by.hint)],
     approval.may_decide

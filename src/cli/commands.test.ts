@@ -106,7 +106,7 @@ describe('commands show', () => {
   }
 
   test('shows the status, the next possible steps, who can take them and how, and the effects', async () => {
-    const answers = { [`GET ${PATH}`]: failed, [`GET ${PATH}/effects`]: { items: [effect, undo] } }
+    const answers = { [`GET ${PATH}`]: failed, [`GET ${PATH}/effects?limit=500`]: { items: [effect, undo] } }
     const { code, out, err } = await runAgainst(answers, ['commands', 'show', COMMAND_ID])
     assert.equal(code, 0, err)
     assert.match(out, /^Refund Order has failed\n/)

@@ -1,5 +1,5 @@
 /** `concord commands`, `why`, `cancel`, `depend` and `retry`: everything about commands that were submitted. */
-import type { cancelledView, effectView, explanationView } from '#domains/commands'
+import type { cancelledView, effectView, explanationView, listedCommandView } from '#domains/commands'
 import { refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
@@ -23,11 +23,18 @@ const ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
 const REASON = ['--reason <text>', 'the reason, for the record'] as const
 
 export const commands = noun('list commands, show one, supply missing input', (cli) => ({
-  list: listVerb<CommandView, [PageFlags & { status?: string }]>({
+  list: listVerb<ViewOf<typeof listedCommandView>, [PageFlags & { status?: string; include?: string }]>({
     description: 'list the commands of the workspace, newest first',
-    options: [...paging, ['--status <status>', 'only this status, like failed or waiting_for_approval', parseStatus]],
-    examples: ['concord commands list --status failed --limit 20'],
-    at: ({ status, limit, cursor }) => `/commands${queryOf({ status, limit, cursor })}`,
+    options: [
+      ...paging,
+      ['--status <status>', 'only this status, like failed or waiting_for_approval', parseStatus],
+      ['--include <fields>', 'payload, result or payload,result; shown with --json'],
+    ],
+    examples: [
+      'concord commands list --status failed --limit 20',
+      'concord --json commands list --include payload,result',
+    ],
+    at: ({ status, limit, cursor, include }) => `/commands${queryOf({ status, limit, cursor, include })}`,
     none: () => 'There are none. `concord task-types` lists what can be submitted.',
     columns: {
       id: ({ command_id }) => command_id,
@@ -42,7 +49,11 @@ export const commands = noun('list commands, show one, supply missing input', (c
     async run(id: string) {
       const found = await askServer<CommandView>(cli, 'GET', pathOf('command', id))
       if (!found.ok || cli.isJson()) return showAnswer(cli, found, () => '')
-      const effects = await askServer<Page<ViewOf<typeof effectView>>>(cli, 'GET', pathOf('command', id, '/effects'))
+      const effects = await askServer<Page<ViewOf<typeof effectView>>>(
+        cli,
+        'GET',
+        pathOf('command', id, '/effects?limit=500'),
+      )
       return showAnswer(cli, effects, ({ items }) => formatCommand(cli.terminal, found.value, items))
     },
   }),

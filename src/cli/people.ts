@@ -1,5 +1,5 @@
 /** `concord people`: invites people, changes their roles and deactivates them. */
-import type { changedView, invitedPersonView, personView } from '#domains/identity'
+import type { changedView, invitedPersonView, meView, personView } from '#domains/identity'
 import { decodeId, encodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
@@ -16,11 +16,18 @@ export const people = noun('invite people, change their roles, deactivate them',
   const sayPerson = (person: PersonView) =>
     `${person.user_id} ${showLine(person.external_id)} ${person.deactivated_at ? 'deactivated' : person.role}\n`
   const sayChanged = ({ changed }: Changed) => (changed ? 'done\n' : 'nothing changed\n')
-  const sayInvited = ({ external_id, invitation, invitation_expires_at: until, user_id }: InvitedView): Said => {
+  const sayInvited = ({
+    external_id,
+    invitation,
+    invitation_expires_at: until,
+    user_id,
+    awaits_yes,
+  }: InvitedView): Said => {
     const name = showLine(external_id)
     if (invitation === null) return [`${user_id}\n`, `${name} signs in at the identity provider.\n`]
     const note = `Send it to ${name}, who redeems it with \`concord people redeem\`. It works once, until ${until}.\n`
-    return [`${invitation}\n`, note]
+    const held = `It works only after ${name} or another administrator agrees: \`concord people confirm ${name}\`.\n`
+    return [`${invitation}\n`, awaits_yes ? note + held : note]
   }
   /** Sends one action for one person. */
   const act = async <Answer>(who: string, verb: string, body?: unknown, method: 'POST' | 'DELETE' = 'POST') => {
@@ -39,7 +46,7 @@ export const people = noun('invite people, change their roles, deactivate them',
       options: [
         ['--role <role>', 'reader, writer or admin', 'writer'],
         ['--email <address>', 'their e-mail address'],
-        ['--again', 'create a new invitation for an existing person; all their keys are revoked'],
+        ['--again', 'create a new invitation for an existing person, which takes the place of all their keys'],
       ],
       examples: ['concord people invite ada --role writer', 'concord people invite ada --again'],
       ask(who: string, { role, email, again }: { role: string; email?: string; again?: boolean }) {
@@ -48,6 +55,17 @@ export const people = noun('invite people, change their roles, deactivate them',
         return askServer<InvitedView>(cli, 'POST', '/people', body)
       },
       say: sayInvited,
+    }),
+    'confirm [who]': verb({
+      description:
+        'agree to a new invitation: your own, or as a second administrator that of a person; it revokes their keys',
+      examples: ['concord people confirm', 'concord people confirm ada'],
+      async ask(who: string | undefined) {
+        if (who !== undefined) return act<Changed>(who, 'invite/confirm', {})
+        const me = await askServer<ViewOf<typeof meView>>(cli, 'GET', '/me')
+        return me.ok ? act<Changed>(me.value.user_id, 'invite/confirm', {}) : me
+      },
+      say: sayChanged,
     }),
     'redeem <invitation>': verb({
       description: 'redeem your invitation, once, for your key',

@@ -124,9 +124,30 @@ export const pageFields = {
     maximum: PAGE_LIMIT_MAX,
     default: PAGE_LIMIT_DEFAULT,
     example: PAGE_LIMIT_DEFAULT,
-    description: 'Rows of a page.',
+    description: 'Rows of a page. A page ends earlier at 4 MiB.',
   }),
   cursor: z.string().optional().meta({ description: '`next_cursor` of the page before.' }),
+}
+
+/** A list of names with commas between them, such as `payload,result`. */
+export function includeField<const N extends string>(names: readonly N[]) {
+  const parse = (text: string): Decision<readonly N[]> => {
+    const asked = text.split(',')
+    const wrong = asked.find((name) => !(names as readonly string[]).includes(name))
+    if (wrong === undefined) return accept(names.filter((name) => asked.includes(name)))
+    return refuse('api.field.value', `${quote(wrong)} cannot be included.`, {
+      hint: `Send ${names.join(' or ')}, or several with commas between them.`,
+    })
+  }
+  const one = `(?:${names.join('|')})`
+  return parsedField(parse)
+    .optional()
+    .meta({
+      type: 'string',
+      pattern: `^${one}(?:,${one})*$`,
+      example: names.join(','),
+      description: 'Large fields that the rows of the list shall have.',
+    })
 }
 
 /** The response of every list. */

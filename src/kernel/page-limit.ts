@@ -3,6 +3,8 @@ import { accept, type Decision, refuse } from './refusal.ts'
 
 export const PAGE_LIMIT_MAX = 500
 export const PAGE_LIMIT_DEFAULT = 50
+/** A page ends before the row with which it would exceed this size. */
+export const PAGE_BYTES_MAX = 4 * 1024 * 1024
 
 export function parsePageLimit(text: string | undefined): Decision<number> {
   if (text === undefined) return accept(PAGE_LIMIT_DEFAULT)

@@ -22,6 +22,7 @@ export type FollowOptions = FeedRequest & {
 /** A long transaction hides later commits, and no notice announces its end. */
 const HELD_BACK_MS = 20
 const AFTER_ERROR_MS = 250
+const PAGE_ROWS = 200
 
 /**
  * Yields events one by one, each with the cursor to resume after it. `after: undefined` starts with new
@@ -29,10 +30,11 @@ const AFTER_ERROR_MS = 250
  */
 export async function* followFeed(db: Db, options: FollowOptions): AsyncGenerator<FeedEvent> {
   const { notices, channel, pollMs = 2_000, signal, untilNow = false, onError = () => {} } = options
-  const { workspaceId, limit, skipArchived = false } = options
+  const { workspaceId, limit: limitMax = PAGE_ROWS, skipArchived = false } = options
   const bell = openBell(signal)
   const stop = notices && channel !== undefined ? notices.listen(channel, bell.ring) : undefined
   let after = options.after
+  let limit = limitMax
   let soonMs = HELD_BACK_MS
   let now: bigint | undefined
   try {
@@ -41,12 +43,7 @@ export async function* followFeed(db: Db, options: FollowOptions): AsyncGenerato
         bell.reset()
         after ??= await findFeedEnd(db)
         if (untilNow) now ??= await findFeedNow(db)
-        const page = await readFeed(db, {
-          after,
-          workspaceId,
-          skipArchived,
-          ...(limit === undefined ? {} : { limit }),
-        })
+        const page = await readFeed(db, { after, workspaceId, skipArchived, limit })
         if (!page.ok) throw new KernelFault(page.code, page.reason)
         await failpoint('feed.page_read')
         for (const event of page.value.events) {
@@ -54,6 +51,9 @@ export async function* followFeed(db: Db, options: FollowOptions): AsyncGenerato
           yield event
         }
         after = page.value.cursor
+        // The database measures every row that could be on a page, so after a page that ended at its size it is asked for fewer.
+        const isCut = page.value.isFull && page.value.events.length < limit
+        limit = Math.min(limitMax, 2 * (isCut ? page.value.events.length : limit))
         if (page.value.isFull) continue
         if (now !== undefined && BigInt(after.split('.')[0] ?? 0) >= now) return
         const isSoon = now !== undefined || (await isHeldBack(db, after, workspaceId))

@@ -4,6 +4,7 @@
  * commits (measured: 1,119 of 5,186 rows).
  */
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { pageText } from './page.ts'
 import { type Sql, statement } from './statement.ts'
 
 /** The transaction of an event, and its number within the log. */
@@ -63,7 +64,12 @@ export type FeedRequest = {
 }
 
 /** `feed_xid` is null on the one row of an empty page. */
-type FeedRow = DomainFeedRow & { feed_horizon: string; feed_xid: string | null; feed_seq: string }
+type FeedRow = DomainFeedRow & {
+  feed_horizon: string
+  feed_xid: string | null
+  feed_seq: string
+  has_next: boolean | null
+}
 
 /** The number of the last event of a row of the journal, and how far apart the numbers of two rows are. */
 const LAST_SEQ = 't.seq + json_array_length(t.events) - 1'
@@ -77,16 +83,16 @@ export const SEQ_STEP = 65_536
 export const readPage = statement<FeedRow>(
   'feed_read_page',
   `select h.horizon::text as feed_horizon, e.feed_xid::text, e.feed_seq::text, e.event_id, e.workspace_id, e.command_id, e.agent_run_id,
-  e.swarm_run_id, e.purpose, e.event_type, e.payload, e.actor, e.trace_id, e.created_at
+  e.swarm_run_id, e.purpose, e.event_type, e.payload, e.actor, e.trace_id, e.created_at, e.has_next
 from (select pg_snapshot_xmin(pg_current_snapshot()) as horizon) as h
 left join lateral (
   select t.xid as feed_xid, t.seq + u.place as feed_seq, t.workspace_id, t.command_id, t.agent_run_id, t.swarm_run_id, t.trace_id,
-    t.created_at, u.*
+    t.created_at, t.has_next, u.*
   from (
-    select * from concord.journal as t
+    ${pageText(`select t.* from concord.journal as t
     where t.workspace_id = $4::uuid and (t.xid, t.seq) > ($1::text::xid8, $2::bigint - ${SEQ_STEP}) and t.xid < h.horizon
       and (t.xid > $1::text::xid8 or ${LAST_SEQ} > $2::bigint)
-    order by t.xid, t.seq limit $3::integer
+    order by t.xid, t.seq limit $3::integer`)}
   ) as t cross join lateral concord.unpack(t.entry_id, t.events) as u
   where (t.xid, t.seq + u.place) > ($1::text::xid8, $2::bigint)
   order by t.xid, t.seq, u.place limit $3::integer
@@ -110,10 +116,11 @@ export async function readFeed(
   const [archived] = skipArchived ? [] : await sql.run(findArchived, [xid, seq, workspaceId])
   if (archived && archived.files > 0) return refuseArchived(archived)
   const events: FeedEvent[] = []
-  for (const { feed_horizon: _, feed_xid, feed_seq, ...row } of rows) {
+  for (const { feed_horizon: _, feed_xid, feed_seq, has_next: __, ...row } of rows) {
     if (feed_xid !== null) events.push({ ...row, cursor: cursorOf({ xid: feed_xid, seq: feed_seq }) })
   }
-  const isFull = events.length === limit
+  // Cut at its limit, or at its size: then the last row of the journal has one after it.
+  const isFull = events.length === limit || (rows.at(-1)?.has_next ?? false)
   // Numbers start at 1: `horizon.0` is after everything final, even for a workspace without events.
   const horizon = rows[0]?.feed_horizon ?? xid
   const last = events.at(-1)

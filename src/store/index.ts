@@ -51,7 +51,8 @@ export {
 export { openLane, type Submitted } from './lane.ts'
 export { migrateDown, migrateUp, migrationStatus } from './migrate.ts'
 export { type Notices, openNotices } from './notices.ts'
-export { insertOnce, type Once, refuseInProgress } from './once.ts'
+export { insertOnce, type Once, refuseInProgress, untilSettled } from './once.ts'
+export { cutPage, LARGE_ROWS, type Paged, pageText, readSlices } from './page.ts'
 export { storeRefusals } from './refusals.ts'
 export {
   bind,

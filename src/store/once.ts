@@ -46,8 +46,20 @@ export function onceTable<Row = AnyRow>(table: OnceTable<Row>): OnceTable<Row> {
   return table
 }
 
-/** The winner commits within one statement of ours, so the second attempt finds it; more than a few mean a broken key. */
-const LOOKS_MAX = 10
+const ATTEMPTS_MAX = 10
+
+/**
+ * Repeats an insert that conflicts with a row which its snapshot does not show. The winner commits within one statement of ours, so the second
+ * attempt finds it; more than a few mean a broken key.
+ */
+export async function untilSettled<T>(table: string, attempt: () => Promise<T | undefined>): Promise<T> {
+  for (let n = 1; n <= ATTEMPTS_MAX; n++) {
+    const settled = await attempt()
+    if (settled !== undefined) return settled
+  }
+  throw new KernelFault('store.once.unsettled', `${table} refuses a row although no row has its key.`)
+}
+
 const compiled = new WeakMap<object, Map<number, Bound<OnceCall, unknown>>>()
 
 function statementOf<Row>(table: OnceTable<Row>, events: number): Bound<OnceCall, FoundOnce<Row>> {
@@ -67,15 +79,10 @@ export async function insertOnce<Row>(
 ): Promise<Decision<Once<Row>>> {
   checkInsert(table, row, events)
   const { statement, values } = statementOf(table, events.length)
-  for (let look = 1; look <= LOOKS_MAX; look++) {
-    const [found] = await sql.run(statement, values({ row, events }))
-    if (found === undefined) continue
-    const { once_inserted, once_same, ...stored } = found
-    // Without the two marks it is the row of the table.
-    if (once_same) return accept({ inserted: once_inserted, row: stored as Row })
-    return refuseReused(table, stored)
-  }
-  throw new KernelFault('store.once.unsettled', `${table.table} refuses a row although no row has its key.`)
+  const found = await untilSettled(table.table, async () => (await sql.run(statement, values({ row, events })))[0])
+  const { once_inserted, once_same, ...stored } = found
+  // Without the two marks it is the row of the table.
+  return once_same ? accept({ inserted: once_inserted, row: stored as Row }) : refuseReused(table, stored)
 }
 
 /** The id of the first row is for callers who may read it; the API decides that. */

@@ -509,12 +509,15 @@ export type Rows = {
     readonly agent: string | null
     readonly tools: readonly string[] | null
     readonly is_agent: boolean
+    readonly issuers: readonly string[]
+    readonly is_held: boolean
   }
   'identity.org_role_memberships': {
     readonly role_id: string
     readonly user_id: string
     readonly created_at: Date
     readonly org_id: string
+    readonly granted_by: readonly string[]
   }
   'identity.org_roles': {
     readonly id: string
@@ -538,6 +541,7 @@ export type Rows = {
     readonly role: 'reader' | 'writer' | 'admin'
     readonly created_at: Date
     readonly deactivated_at: Date | null
+    readonly issuers: readonly string[]
   }
   'identity.workspaces': {
     readonly id: string

@@ -877,6 +877,8 @@ create table identity.api_keys (
   agent         text,
   tools         text[],
   is_agent      boolean                  not null generated always as ((agent IS NOT NULL)),
+  issuers       uuid[]                   not null default '{}'::uuid[],
+  is_held       boolean                  not null default false,
   constraint api_keys_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint api_keys_pk PRIMARY KEY (id),
   constraint api_keys_agent_uq UNIQUE (id, is_agent),
@@ -886,6 +888,7 @@ create table identity.api_keys (
   constraint api_keys_workspace_fk FOREIGN KEY (org_id, workspace_id) REFERENCES identity.workspaces(org_id, id),
   constraint api_keys_agent_ck CHECK (((agent <> ''::text) AND ((agent IS NULL) = (tools IS NULL)) AND ((agent IS NULL) OR ((cardinality(tools) > 0) AND (role <> 'admin'::text) AND (NOT is_invitation))))),
   constraint api_keys_invitation_ck CHECK (((NOT is_invitation) OR ((expires_at IS NOT NULL) AND (workspace_id IS NULL)))),
+  constraint api_keys_issuers_ck CHECK ((is_invitation OR ((issuers = '{}'::uuid[]) AND (NOT is_held)))),
   constraint api_keys_key_hash_ck CHECK ((octet_length(key_hash) = 32)),
   constraint api_keys_name_ck CHECK (((name <> ''::text) AND (prefix <> ''::text))),
   constraint api_keys_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
@@ -902,12 +905,15 @@ comment on column identity.api_keys.role is 'Upper bound; at use time the lower 
 comment on column identity.api_keys.is_invitation is 'Opens nothing; exchanged once for a key of the same person.';
 comment on column identity.api_keys.agent is 'Name of the agent that holds the key; null: the person holds it.';
 comment on column identity.api_keys.tools is 'Tasks that the agent may propose.';
+comment on column identity.api_keys.issuers is 'Of an invitation: who made it, and the issuers of that person.';
+comment on column identity.api_keys.is_held is 'Of an invitation: it cannot be redeemed until the person or a second administrator agrees.';
 
 create table identity.org_role_memberships (
   role_id    uuid                     not null,
   user_id    uuid                     not null,
   created_at timestamp with time zone not null default now(),
   org_id     uuid                     not null,
+  granted_by uuid[]                   not null default '{}'::uuid[],
   constraint org_role_memberships_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint org_role_memberships_pk PRIMARY KEY (role_id, user_id),
   constraint org_role_memberships_role_fk FOREIGN KEY (org_id, role_id) REFERENCES identity.org_roles(org_id, id),
@@ -921,6 +927,7 @@ create policy org_role_memberships_app on identity.org_role_memberships as permi
 create policy org_role_memberships_engine on identity.org_role_memberships as permissive for all to concord_engine using (true) with check (true);
 grant delete, insert, select on identity.org_role_memberships to concord_engine;
 grant select on identity.org_role_memberships to concord_app;
+comment on column identity.org_role_memberships.granted_by is 'Who granted the role, and the issuers of that person; empty for Concord itself.';
 
 create table identity.org_roles (
   id         uuid                     not null default gen_random_uuid(),
@@ -971,6 +978,7 @@ create table identity.users (
   role           text                     not null,
   created_at     timestamp with time zone not null default now(),
   deactivated_at timestamp with time zone,
+  issuers        uuid[]                   not null default '{}'::uuid[],
   constraint users_access TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint users_pk PRIMARY KEY (id),
   constraint users_external_id_uq UNIQUE (external_id),
@@ -990,6 +998,7 @@ grant select on identity.users to concord_app;
 comment on column identity.users.external_id is 'Subject at the identity provider; unique over all orgs, so an identity has one org.';
 comment on column identity.users.role is 'Platform permission; org roles decide visibility and are separate.';
 comment on column identity.users.deactivated_at is 'Since when no credential of this person works; null: they may sign in.';
+comment on column identity.users.issuers is 'Everybody through whose hands the credentials of the person came; empty for the identity provider.';
 
 create table identity.workspaces (
   id             uuid                     not null default gen_random_uuid(),

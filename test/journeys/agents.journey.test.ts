@@ -9,6 +9,7 @@ type Answer = { decision: string; command_id: string; approval_id: string | null
 
 describe('an agent', () => {
   let ownerKey: string
+  let agentKey: string
   let report: { artifact_id: string; checksum: string }
   const server = withServer({
     config(folder) {
@@ -17,8 +18,15 @@ describe('an agent', () => {
       return `import { exampleCatalog } from ${JSON.stringify(examples)}\nexport default { catalog: exampleCatalog(${options}) }\n`
     },
     async ready() {
-      const invited = await concord('people', 'invite', 'dora', '--role', 'writer')
-      ownerKey = (await concord('people', 'redeem', invited.out.trim())).out.trim()
+      const hire = async (name: string) => {
+        const invited = await concord('people', 'invite', name, '--role', 'writer')
+        return (await concord('people', 'redeem', invited.out.trim())).out.trim()
+      }
+      const tools = 'publish_report,compensate_command'
+      const ana = await hire('ana')
+      agentKey = (await server.as(ana, 'keys', 'create', '--agent', 'planner', '--tools', tools)).out.trim()
+      assert.match(agentKey, /^ck_/)
+      ownerKey = await hire('dora')
       assert.equal((await concord('people', 'grant', 'dora', 'data-owner', '--create')).code, 0)
       const payload = '{"report_type":"monthly_revenue","date_range":"2026-05"}'
       const made = await concord(
@@ -43,7 +51,7 @@ describe('an agent', () => {
   const propose = async (body: object) => {
     const response = await fetch(`${server.address}/agent-actions`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${await server.adminKey()}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${agentKey}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
     })
     return { status: response.status, body: (await response.json()) as Answer & { code?: string } }
@@ -86,7 +94,10 @@ describe('an agent', () => {
     )
     assert.equal((await letters()).length, 1)
     const why = await concord('why', body.command_id)
-    assert.match(why.out, /An agent of .* proposed Publish Report, because: Finance asked for the revenue of May\./)
+    assert.match(
+      why.out,
+      /The agent planner of local:ana proposed Publish Report, because: Finance asked for the revenue of May\./,
+    )
     assert.match(why.out, /They may have it/)
   })
 

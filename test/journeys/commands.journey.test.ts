@@ -5,20 +5,25 @@ import { withServer } from '#test/with-server'
 
 describe('commands from the terminal', () => {
   let financeKey: string
+  let anaKey: string
   const { concord, as } = withServer({
     project: 'commands',
     async ready() {
-      const invited = await concord('people', 'invite', 'finance', '--role', 'writer')
-      assert.equal(invited.code, 0, invited.err)
-      const redeemed = await concord('people', 'redeem', invited.out.trim())
-      assert.equal(redeemed.code, 0, redeemed.err)
-      financeKey = redeemed.out.trim()
+      const hire = async (name: string) => {
+        const invited = await concord('people', 'invite', name, '--role', 'writer')
+        assert.equal(invited.code, 0, invited.err)
+        const redeemed = await concord('people', 'redeem', invited.out.trim())
+        assert.equal(redeemed.code, 0, redeemed.err)
+        return redeemed.out.trim()
+      }
+      anaKey = await hire('ana')
+      financeKey = await hire('finance')
       assert.equal((await concord('people', 'grant', 'finance', 'finance', '--create')).code, 0)
     },
   })
   const asFinance = (...args: string[]) => as(financeKey, ...args)
   const refund = (key: string, ...more: string[]) =>
-    concord('submit', 'Refund Order', '--payload', '{"order":"17","amount":"80.00"}', '--key', key, ...more)
+    as(anaKey, 'submit', 'Refund Order', '--payload', '{"order":"17","amount":"80.00"}', '--key', key, ...more)
 
   /** Submits a refund, waits for its approval request, and returns both ids. */
   async function ask(key: string) {

@@ -119,6 +119,8 @@ export function aCommandView(more: Partial<z.infer<typeof commandView>> = {}): z
 
 export function anApprovalView(more: Partial<ApprovalView> = {}): ApprovalView {
   return {
+    not_counted: [],
+    counts_invited: false,
     approval_id: APPROVAL_ID,
     command_id: COMMAND_ID,
     domain_effect_id: null,

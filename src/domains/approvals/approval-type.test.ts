@@ -35,6 +35,7 @@ test('[APR-18] a type says what is required, who is asked, until when, how risky
     reminders_after_minutes: [],
     escalation: null,
     ui: { template: 'publish' },
+    counts_invited: false,
   })
 })
 

@@ -42,10 +42,12 @@ export type ApprovalType = {
   readonly escalation: { readonly afterMinutes: number; readonly role: string } | null
   /** The form for a decision: the name of a template, a JSON Schema, or both. */
   readonly ui: JsonObject
+  /** Whether people whom the requester invited count. Set for all types by `openApprovalTypes`. */
+  readonly countsInvited: boolean
 }
 
 export type ApprovalTypeInput = Pick<ApprovalType, 'name' | 'version' | 'riskLevel' | 'expirationMinutes'> &
-  Partial<Omit<ApprovalType, 'resume'>> & { readonly resume?: Partial<Resume> }
+  Partial<Omit<ApprovalType, 'resume' | 'countsInvited'>> & { readonly resume?: Partial<Resume> }
 
 export const gateResume: Resume = {
   on_approved: 'run_command',
@@ -94,6 +96,7 @@ function fillIn(input: ApprovalTypeInput): ApprovalType {
     remindersAfterMinutes: [],
     escalation: null,
     ui: {},
+    countsInvited: false,
     ...input,
     resume: { ...(about === 'command' ? gateResume : effectResume), ...input.resume },
   }
@@ -141,6 +144,7 @@ export function contractOf(type: ApprovalType): AskedContract {
       role: roleSlug(type.escalation.role) ?? type.escalation.role,
     },
     ui: type.ui,
+    counts_invited: type.countsInvited,
   }
 }
 
@@ -150,10 +154,13 @@ export type ApprovalTypes = {
 }
 
 /** A type of the installation may replace a built-in type of the same name; two own types must not share a name. */
-export function openApprovalTypes(own: readonly ApprovalType[] = []): ApprovalTypes {
+export function openApprovalTypes(
+  own: readonly ApprovalType[] = [],
+  { countsInvited = false }: { readonly countsInvited?: boolean } = {},
+): ApprovalTypes {
   const twice = own.find((type, index) => own.findIndex(({ name }) => name === type.name) !== index)
   if (twice) throw new KernelFault('approvals.type.duplicate', `There are two approval types ${twice.name}.`)
-  const types = new Map([...builtInApprovalTypes, ...own].map((type) => [type.name, type]))
+  const types = new Map([...builtInApprovalTypes, ...own].map((type) => [type.name, { ...type, countsInvited }]))
   const names = [...types.keys()].toSorted()
   return {
     names,

@@ -1,5 +1,5 @@
 /** References to approvers: persons as `user:<uuid>`, org roles as `role:<slug>`. An agent is never an approver. */
-import type { Names, Principal } from '#domains/identity'
+import type { Names, Principal, Origins } from '#domains/identity'
 import { encodeId, isUuid } from '#kernel/ids'
 import type { StoredApproval } from './stored-approval.ts'
 
@@ -11,7 +11,10 @@ export type Asked = {
 }
 
 /** The part of a principal that decides which approvals are theirs. */
-export type Person = Pick<Principal, 'userId' | 'externalId' | 'orgRoles' | 'agent'>
+export type Person = Pick<Principal, 'userId' | 'externalId' | 'orgRoles' | 'agent'> & {
+  /** Where the credentials and roles of the person come from; omitted for a person who does not decide. */
+  readonly origins?: Origins | undefined
+}
 
 const ROLE = /^[a-z0-9][a-z0-9_-]{0,62}$/
 const USER_PREFIX = 'user:'

@@ -16,6 +16,7 @@ const person = (userId: string, orgRoles: readonly string[] = [], externalId = '
   externalId,
   role: 'writer',
   orgRoles,
+  origins: { issuers: [], grants: [] },
 })
 
 function anApproval(more: Partial<StoredApproval> & { readonly approvers?: readonly string[] }): StoredApproval {

@@ -8,12 +8,14 @@ import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { resolveApprovers } from './request-approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
 import { countedIn, requestContract } from './decide-vote.ts'
+import { findDependence, INDEPENDENT, sayDependence } from './independence.ts'
 import { type ApprovalTypes, contractOf } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Stable, since programs read them. */
 export const blockCodes = [
   'approver_is_requester',
+  'approver_not_independent',
   'approver_gone',
   'role_without_members',
   'quorum_unreachable',
@@ -42,7 +44,7 @@ type Asking = Pick<
   | 'approved_by'
   | 'approvals_required'
   | 'self_decision_allowed'
->
+> & { readonly created_at?: Date }
 
 /**
  * `persons` are those who may act in the workspace now, and `others` the other approvals of the command. Returns undefined when enough of
@@ -58,7 +60,8 @@ export function checkDeciders(
   if (able < required) {
     const asked = persons.filter((person) => isAsked(approval, person))
     const isCounted = asked.some((person) => countedIn(others, personOf(person)).length > 0)
-    const code = isCounted ? 'quorum_unreachable' : codeOf(approval, asked, able)
+    const isDependent = listNotCounted(approval, persons).length > 0
+    const code = isCounted ? 'quorum_unreachable' : codeOf(approval, asked, able, isDependent)
     const counts = { possible: able, required }
     return { code, reason: reasonOf(approval, code, counts), hint: hintOf(approval, code), ...counts }
   }
@@ -88,9 +91,8 @@ function ableOf(
 ): readonly ActivePerson[] {
   return persons.filter((person) => {
     const ref = personOf(person)
-    const isOwn = ref === approval.requested_by && !approval.self_decision_allowed
     const isCounted = approval.approved_by.includes(ref) || countedIn(others, ref).length > 0
-    return isAsked(approval, person) && !isAgent(person) && !isOwn && !isCounted
+    return isAsked(approval, person) && !isAgent(person) && !isCounted && findDependence(approval, person) === undefined
   })
 }
 
@@ -120,7 +122,19 @@ function countTogether(
   return places.filter((_, place) => seat(place, new Set())).length
 }
 
-function codeOf(approval: Asking, asked: readonly ActivePerson[], able: number): BlockCode {
+/** Somebody who is asked, and whose decision does not count. */
+export type NotCounted = { readonly userId: string; readonly name: string; readonly reason: string }
+
+export function listNotCounted(approval: Asking, persons: readonly ActivePerson[]): readonly NotCounted[] {
+  return persons.flatMap((person) => {
+    const dependence = isAsked(approval, person) ? findDependence(approval, person) : undefined
+    if (dependence === undefined || dependence === 'is_requester') return []
+    return [{ userId: person.userId, name: person.externalId, reason: sayDependence(dependence) }]
+  })
+}
+
+function codeOf(approval: Asking, asked: readonly ActivePerson[], able: number, areSomeNotCounted: boolean): BlockCode {
+  if (areSomeNotCounted && able === 0) return 'approver_not_independent'
   if (able > 0 || approval.approved_by.length > 0) return 'quorum_unreachable'
   if (asked.some((person) => personOf(person) === approval.requested_by)) return 'approver_is_requester'
   return namedPersons(approval).length > 0 ? 'approver_gone' : 'role_without_members'
@@ -133,6 +147,8 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
   switch (code) {
     case 'approver_is_requester':
       return `The only eligible approver is the requester, who may not approve their own request.`
+    case 'approver_not_independent':
+      return 'The requester issued the credentials of everybody who could decide, or granted them the role after the request.'
     case 'approver_gone':
       return `${namedPersons(approval).map(showActor).join(', ')} left, may not enter this workspace, or only reads here${roles === '' ? '' : `; nobody who may decide here has the role ${roles}`}.`
     case 'role_without_members':
@@ -145,7 +161,7 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
 function hintOf(approval: Asking, code: BlockCode): string {
   const [role] = namedRoles(approval)
   const { escalation } = requestContract(approval)
-  const ways: string[] = []
+  const ways: string[] = code === 'approver_not_independent' ? [INDEPENDENT] : []
   if (code === 'approver_gone') {
     ways.push('Restore their access: concord people reactivate <name>, or concord people role <name> writer.')
   }
@@ -173,12 +189,14 @@ function namedRoles({ approver, approver_roles }: Asking): readonly string[] {
 }
 
 /** Of an open approval: who can decide it now. */
-type Standing = {
+export type Standing = {
   readonly blocked: Blocked | undefined
   /** The names of the persons whose approval would count. */
   readonly could: readonly string[]
   /** The persons who have approved another approval of the command, and do not count here. */
   readonly elsewhere: readonly string[]
+  /** The persons who are asked and do not decide independently of the requester. */
+  readonly notCounted: readonly NotCounted[]
 }
 
 /** By approval id. */
@@ -211,6 +229,7 @@ export async function findStanding(sql: Sql, approvals: readonly StoredApproval[
           blocked: checkDeciders(approval, persons, others),
           could: ableOf(approval, persons, others).map(({ externalId }) => externalId),
           elsewhere: [...new Set(others.flatMap(({ approved_by }) => approved_by))],
+          notCounted: listNotCounted(approval, persons),
         },
       ]
     }),
@@ -263,7 +282,12 @@ function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Aski
     status: 'pending',
     approver,
     approver_roles: roles,
-    request_payload: { ...request.content, approvers, contract: contractOf(type.value) },
+    request_payload: {
+      ...request.content,
+      approvers,
+      contract: contractOf(type.value),
+      ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
+    },
     domain_effect_id: request.domainEffectId ?? null,
     requested_by: requestedBy,
     approved_by: [],

@@ -6,10 +6,11 @@ import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { statesOf } from '#kernel/machine'
 import { approvalMachine } from '#kernel/machines/approval'
-import type { Names } from '#domains/identity'
+import type { Names, Origins } from '#domains/identity'
 import { type Person, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
 import { requestContract, type NextStep } from './decide-vote.ts'
 import { blockCodes, type Standings } from './check-deciders.ts'
+import { findDependence } from './independence.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 
 const HASH = '6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b'
@@ -27,6 +28,14 @@ const blockedView = z
     required: z.int().meta({ example: 1, description: 'How many more approvals are needed.' }),
   })
   .meta({ id: 'ApprovalBlocked', description: 'Why an open approval cannot be decided.' })
+
+const notCountedView = z
+  .object({
+    user_id: idView('user', 'Who.'),
+    name: textView('local:dora', 'What people call them.'),
+    reason: textView('has credentials that the requester issued', 'Why.'),
+  })
+  .meta({ id: 'NotCounted', description: 'Somebody who does not decide independently of the requester.' })
 
 export const approvalView = z
   .object({
@@ -69,6 +78,13 @@ export const approvalView = z
     superseded_by: idView('approval', 'The approval that took its place.').nullable(),
     blocked_by: blockedView.nullable().meta({
       description: 'Why nobody, or too few, can decide it as things are; null: somebody can. It goes with its cause.',
+    }),
+    not_counted: z.array(notCountedView).meta({
+      description: 'People who are asked while it is open, and whose decision does not count.',
+    }),
+    counts_invited: z.boolean().meta({
+      description:
+        'Whether people whom the requester invited count: CONCORD_COUNT_INVITED_APPROVERS when it was asked.',
     }),
   })
   .meta({ id: 'Approval', description: 'One question to a person, answered once.' })
@@ -123,14 +139,23 @@ export function personsNamed(approvals: readonly StoredApproval[], standings: St
 }
 
 /** The facts of a view that are not on the row, looked up once for a whole answer. */
-type Around = { readonly names: Names; readonly standings: Standings }
+type Around = {
+  readonly names: Names
+  readonly standings: Standings
+  /** Of the viewer. */
+  readonly origins: Origins | undefined
+}
 
-export function toApprovalView(approval: StoredApproval, viewer: Person, { names, standings }: Around): ApprovalView {
+export function toApprovalView(
+  approval: StoredApproval,
+  viewer: Person,
+  { names, standings, origins }: Around,
+): ApprovalView {
   const named = (actor: string) => nameOfActor(actor, names)
   const contract = requestContract(approval)
   const person = personOf(viewer)
-  const isOwn = approval.requested_by === person && !approval.self_decision_allowed
-  const { blocked, elsewhere = [] } = standings.get(approval.approval_id) ?? {}
+  const isIndependent = findDependence(approval, { ...viewer, origins }) === undefined
+  const { blocked, elsewhere = [], notCounted = [] } = standings.get(approval.approval_id) ?? {}
   const isCounted = [...approval.approved_by, ...elsewhere].includes(person)
   return {
     approval_id: encodeId('approval', approval.approval_id),
@@ -148,7 +173,7 @@ export function toApprovalView(approval: StoredApproval, viewer: Person, { names
     approved_by: approval.approved_by.map(showActor),
     approved_by_names: approval.approved_by.map(named),
     counted_elsewhere: elsewhere.map((actor) => named(actor) ?? showActor(actor)),
-    may_decide: !isAgent(viewer) && !isOwn && isAsked(approval, viewer) && !isCounted,
+    may_decide: !isAgent(viewer) && isIndependent && isAsked(approval, viewer) && !isCounted,
     decision_values: [...contract.decision_values],
     meanings: { ...contract.meanings },
     reason_required: [...contract.reason_required],
@@ -163,6 +188,8 @@ export function toApprovalView(approval: StoredApproval, viewer: Person, { names
     decision_reason: approval.decision_reason,
     superseded_by: orNull(approval.superseded_by, (id) => encodeId('approval', id)),
     blocked_by: blocked ?? null,
+    not_counted: notCounted.map(({ userId, name, reason }) => ({ user_id: encodeId('user', userId), name, reason })),
+    counts_invited: contract.counts_invited === true,
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Actor, PersonActor } from '#kernel/actor'
 import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
+import { findOrigins } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
@@ -21,6 +22,7 @@ import { findStanding } from './check-deciders.ts'
 import { askAgain, supersedeApprovals } from './request-approval.ts'
 import {
   applyVote,
+  type Decider,
   requestContract,
   decideVote,
   type NextStep,
@@ -37,7 +39,8 @@ export async function decideApproval(
   input: DecideApproval,
 ): Promise<Decision<Decided>> {
   const { atOnce } = deps.owner
-  const seen = atOnce && input.edits === undefined ? await readSeen(deps, atOnce, input) : undefined
+  const seen =
+    atOnce && input.edits === undefined ? await readSeen(deps, atOnce, actor.principal.userId, input) : undefined
   const known = seen?.approval ?? (await approvalTable.find(deps.db, input.workspaceId, input.approvalId))
   if (!known) return approvalTable.missing()
   await failpoint('approvals.decision_read')
@@ -49,7 +52,12 @@ export async function decideApproval(
     : { ...decided, ...(await nameOthers(deps, known, decided)) }
 }
 
-const needsSomebodyElse: ReadonlySet<string> = new Set(['approvals.vote.repeated', 'self_approval'])
+const needsSomebodyElse: ReadonlySet<string> = new Set([
+  'approvals.vote.repeated',
+  'approvals.approver.issued_by_requester',
+  'approvals.approver.role_by_requester',
+  'self_approval',
+])
 
 /** Says who else could approve, or why nobody can. */
 async function nameOthers(
@@ -77,11 +85,16 @@ async function decideLocked(
   input: DecideApproval,
   known: StoredApproval,
 ): Promise<Decision<Decided>> {
-  const look = (tx: Tx) => lockSubject(tx, deps, known)
-  return deps.db.transactionFrom(look, async (tx, locked): Promise<Decision<Decided>> => {
+  const { principal } = actor
+  const look = async (tx: Tx) => {
+    const [locked, origins] = await together([lockSubject(tx, deps, known), findOrigins(tx, principal.userId)])
+    return { ...locked, origins }
+  }
+  return deps.db.transactionFrom(look, async (tx, { origins, ...locked }): Promise<Decision<Decided>> => {
+    const decider = { ...principal, origins }
     const approval =
       locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
-    const vote = decideVote(approval, actor.principal, input, locked.at, othersOf(approval, locked))
+    const vote = decideVote(approval, decider, input, locked.at, othersOf(approval, locked))
     if (!vote.ok) return vote
     const payloadHash = approval.domain_effect_id === null ? locked.command?.payloadHash : undefined
     if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
@@ -90,7 +103,7 @@ async function decideLocked(
       if (!fresh.ok) return fresh
       return tx.commitRefusal(refuseChanged({ ...approval, superseded_by: fresh.value.approval_id }))
     }
-    const pending = { approval, vote: vote.value, locked }
+    const pending = { approval, decider, vote: vote.value, locked }
     if (input.edits !== undefined) return approveWithEdits(tx, deps, actor, pending, input.edits)
     const recorded = await recordVote(tx, deps, actor, pending)
     await failpoint('approvals.decision_written')
@@ -105,6 +118,7 @@ async function reread(tx: Tx, known: StoredApproval): Promise<StoredApproval> {
 
 type PendingVote = {
   readonly approval: StoredApproval
+  readonly decider: Decider
   readonly vote: Vote
   readonly locked: LockedSubject
 }
@@ -206,12 +220,12 @@ async function approveWithEdits(
   const answer = { decision: vote.decision, reason: vote.reason ?? undefined }
   const mine = asked.value.find(
     (fresh) =>
-      fresh.approval_type === approval.approval_type && decideVote(fresh, actor.principal, answer, locked.at, []).ok,
+      fresh.approval_type === approval.approval_type && decideVote(fresh, pending.decider, answer, locked.at, []).ok,
   )
   // After the edit another person may have to decide.
   if (!mine) return accept({ approval: first, next: 'wait' })
   const more = { edited: fields, supersedes: approval.approval_id }
-  return recordVote(tx, deps, actor, { vote, approval: mine, locked }, more)
+  return recordVote(tx, deps, actor, { ...pending, approval: mine, locked }, more)
 }
 
 function isSame(left: JsonObject[string] | undefined, right: JsonObject[string] | undefined): boolean {

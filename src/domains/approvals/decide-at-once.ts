@@ -3,6 +3,7 @@
  * of both rows and repeats every condition. If it changes nothing, the caller decides again under the locks.
  */
 import type { PersonActor } from '#kernel/actor'
+import { type Origins, originsColumn } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision } from '#kernel/refusal'
 import { isUuid } from '#kernel/ids'
@@ -28,7 +29,7 @@ export type DecideApproval = {
   readonly edits?: JsonObject | undefined
 }
 
-/** `owned` is a column of the owner about the command of the approval `t`.  $1 approval, $2 workspace. */
+/** `owned` is a column of the owner about the command of the approval `t`.  $1 approval, $2 workspace, $3 the person who decides. */
 export function readWith(owned: string): Statement<Readable> {
   return statement(
     'approvals.read_answerable',
@@ -38,6 +39,7 @@ export function readWith(owned: string): Statement<Readable> {
           from concord.approvals o
          where o.command_id = t.command_id and o.domain_effect_id is null and o.superseded_by is null
            and o.approval_id <> t.approval_id), '[]') as others,
+       ${originsColumn('$3::uuid')} as origins,
        ${owned} as owned
   from concord.approvals t where t.approval_id = $1::uuid and (t.workspace_id = $2::uuid) is true`,
   )
@@ -47,19 +49,22 @@ type Seen = Pick<Readable, 'version' | 'others'> & {
   readonly approval: StoredApproval
   readonly at: Date
   readonly command: LockedCommand
+  readonly origins: Origins | undefined
   readonly write: AnswerAtOnce['write']
 }
 
 export async function readSeen(
   { db }: Pick<ApprovalDeps, 'db'>,
   { read, commandOf, write }: AnswerAtOnce,
+  /** Who decides; null only reads. */
+  userId: string | null,
   { workspaceId, approvalId }: Pick<DecideApproval, 'workspaceId' | 'approvalId'>,
 ): Promise<Seen | undefined> {
   if (!isUuid(approvalId)) return undefined
-  const [row] = await db.run(read, [approvalId, workspaceId])
+  const [row] = await db.run(read, [approvalId, workspaceId, userId])
   if (!row) return undefined
-  const { version, asked_at: at, others, owned, ...approval } = row
-  return { approval, version, at, others, command: commandOf(owned), write }
+  const { version, asked_at: at, others, origins, owned, ...approval } = row
+  return { approval, version, at, others, origins: origins ?? undefined, command: commandOf(owned), write }
 }
 
 /** What would run is not what people were asked about. */
@@ -75,9 +80,9 @@ export async function decideAtOnce(
   deps: Pick<ApprovalDeps, 'newId'>,
   actor: PersonActor,
   input: DecideApproval,
-  { approval, version, at, others, command, write }: Seen,
+  { approval, version, at, others, origins, command, write }: Seen,
 ): Promise<Decision<Decided> | undefined> {
-  const decided = decideVote(approval, actor.principal, input, at, others)
+  const decided = decideVote(approval, { ...actor.principal, origins }, input, at, others)
   const isChanged = command.payloadHash !== approval.payload_hash || isStale(approval, command)
   if (!decided.ok || approval.domain_effect_id !== null || isChanged) return undefined
   const { value: vote } = decided
@@ -118,6 +123,7 @@ export function factOf(
     approved_by: voted.approved_by,
     approvals_required: voted.approvals_required,
     by_key_id: vote.keyId,
+    ...(vote.isInvited ? { issued_by_requester: true } : {}),
     from: approval.status,
     to: voted.status,
     ...more,

@@ -18,6 +18,7 @@ import {
   type StoredApproval,
 } from './stored-approval.ts'
 import { isAgent, isAsked, type Person, personOf, showActor } from './approver.ts'
+import { findDependence, isIssuedByRequester, refuseDependent } from './independence.ts'
 
 type Answer = {
   readonly decision: string
@@ -32,9 +33,11 @@ export type Vote = {
   readonly reason: string | null
   /** The key of the person; null for a token of the identity provider. */
   readonly keyId: string | null
+  /** The credentials of the person came through the hands of the requester, and the installation counts them. */
+  readonly isInvited?: boolean
 }
 
-type Decider = Person & Pick<Principal, 'keyId'>
+export type Decider = Person & Pick<Principal, 'keyId'>
 
 export const REASON_CHARS_MAX = 2_000
 
@@ -80,16 +83,14 @@ export function decideVote(
   const move = decideMove(approvalMachine, approval.status, stateOfDecision[decision], 'approver')
   if (!move.ok) return move
   const person = personOf(decider)
-  if (person === approval.requested_by && !approval.self_decision_allowed) {
-    return refuse('self_approval', 'You are the requester, so somebody else must decide.', {
-      facts: { approver: showActor(approval.approver) },
-    })
-  }
+  const dependence = findDependence(approval, decider)
+  if (dependence === 'is_requester') return refuseDependent(approval, dependence)
   if (!isAsked(approval, decider)) {
     return refuse('approvals.approver.not_asked', 'You are not an approver of this request.', {
       facts: { approver: showActor(approval.approver) },
     })
   }
+  if (dependence) return refuseDependent(approval, dependence)
   if (decision === 'approved' && approval.approved_by.includes(person)) {
     return refuse('approvals.vote.repeated', 'Your approval is already counted. Somebody else must also approve.', {
       facts: { approved: approval.approved_by.length, required: approval.approvals_required },
@@ -108,7 +109,8 @@ export function decideVote(
   if (reason.value === null && contract.reason_required.includes(decision)) {
     return refuse('approvals.reason.missing', `The decision ${decision} needs a reason.`, { path: 'reason' })
   }
-  return accept({ person, decision, reason: reason.value, keyId: decider.keyId })
+  const isInvited = !approval.self_decision_allowed && isIssuedByRequester(approval, decider)
+  return accept({ person, decision, reason: reason.value, keyId: decider.keyId, isInvited })
 }
 
 /**

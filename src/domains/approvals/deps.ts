@@ -1,6 +1,7 @@
 /** The dependencies of this room: the database, ids, the approval types, the owner of an answer, and the channels. */
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
+import type { Origins } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import type { Db, Statement, Tx } from '#store'
@@ -67,6 +68,8 @@ export type Readable = StoredApproval & {
   readonly version: string
   readonly asked_at: Date
   readonly others: readonly Sibling[]
+  /** Of the person who decides. */
+  readonly origins: Origins | null
   readonly owned: unknown
 }
 

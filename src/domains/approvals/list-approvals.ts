@@ -2,26 +2,27 @@
 import type { JsonObject } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { type Db, scoped, type Sql, statement } from '#store'
+import { cutPage, type Db, type Paged, pageText, scoped, type Sql, statement } from '#store'
 import { approvalTable, countsElsewhere } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { type Person, personOf, refsOf, rolesOf, showActor } from './approver.ts'
 import { findStanding } from './check-deciders.ts'
 
 /** The deadline as text, to the microsecond: a JavaScript date would truncate it, and a page would repeat rows. */
-type InboxRow = StoredApproval & { readonly deadline: string; readonly is_mine: boolean }
+type InboxRow = StoredApproval & Paged & { readonly deadline: string; readonly is_mine: boolean }
 
 /**
  * $1 workspace, $2 person, $3 the references that name the person, $4 the org roles of the person, $5 only the person's own, $6
- * type or null, $7 command or null, $8 deadline and $9 approval to start after or null, $10 limit.
+ * type or null, $7 command or null, $8 deadline and $9 approval to start after or null, $10 limit, $11 who issued the credentials of the person.
  */
 const listInbox = statement<InboxRow>(
   'approvals.list_inbox',
-  `select t.*, coalesce(t.expires_at, 'infinity')::text as deadline, own.is_mine
+  pageText(`select t.*, coalesce(t.expires_at, 'infinity')::text as deadline, own.is_mine
      from concord.approvals t
     cross join lateral (select (
             (t.approver = any ($3::text[]) or t.approver_roles && $4::text[] or t.request_payload->'approvers' ?| $3::text[])
-            and (t.self_decision_allowed or t.requested_by <> $2::text)
+            and (t.self_decision_allowed or (t.requested_by <> $2::text
+                 and (not t.requested_by = any ($11::text[]) or t.request_payload @> '{"contract": {"counts_invited": true}}')))
             and not $2::text = any (t.approved_by) and not ${countsElsewhere('$2::text')}
             and (t.expires_at is null or t.expires_at > statement_timestamp())) as is_mine) own
     where t.workspace_id = $1::uuid and t.status = 'pending' and (own.is_mine or not $5::boolean)
@@ -29,15 +30,15 @@ const listInbox = statement<InboxRow>(
       and ($7::uuid is null or t.command_id = $7)
       and ($8::text is null or (coalesce(t.expires_at, 'infinity'), t.approval_id) > ($8::timestamptz, $9::uuid))
     order by coalesce(t.expires_at, 'infinity'), t.approval_id
-    limit $10`,
+    limit $10`),
 )
 
 /**
  * $1 workspace, $2 status or null for all, $3 type or null, $4 command or null, $5 approval to continue before or null, $6 limit.
  */
-const listHistory = statement<StoredApproval>(
+const listHistory = statement<StoredApproval & Paged>(
   'approvals.list_history',
-  `select t.*
+  pageText(`select t.*
      from concord.approvals t
     where t.workspace_id = $1::uuid
       and ($2::text is null or t.status = $2)
@@ -45,7 +46,7 @@ const listHistory = statement<StoredApproval>(
       and ($4::uuid is null or t.command_id = $4)
       and ($5::uuid is null or t.approval_id < $5)
     order by t.approval_id desc
-    limit $6`,
+    limit $6`),
 )
 
 export type ListApprovals = {
@@ -76,20 +77,18 @@ export function listApprovals(db: Db, person: Person, query: ListApprovals): Pro
 }
 
 async function readInbox(db: Db, person: Person, query: ListApprovals): Promise<ApprovalPage> {
-  const { rows, isLast } = await readRows(db, person, query)
-  const last = isLast ? undefined : rows.at(-1)
-  return { items: rows, next: last && positionOf(last) }
+  return cutPage(await readRows(db, person, query), query.limit, same, positionOf)
 }
+
+const same = <T>(row: T): T => row
 
 function positionOf({ deadline, approval_id }: InboxRow): readonly string[] {
   return [deadline, approval_id]
 }
 
-type Rows = { readonly rows: readonly InboxRow[]; readonly isLast: boolean }
-
-async function readRows(db: Db, person: Person, query: ListApprovals): Promise<Rows> {
+function readRows(db: Db, person: Person, query: ListApprovals): Promise<readonly InboxRow[]> {
   const [deadline = null, approvalId = null] = query.after ?? []
-  const rows = await scoped(db, query.workspaceId).read((tx) =>
+  return scoped(db, query.workspaceId).read((tx) =>
     tx.run(listInbox, [
       query.workspaceId,
       personOf(person),
@@ -102,9 +101,9 @@ async function readRows(db: Db, person: Person, query: ListApprovals): Promise<R
       approvalId,
       // One extra row shows whether there is a next page.
       query.limit + 1,
+      (person.origins?.issuers ?? []).map((userId) => personOf({ userId })),
     ]),
   )
-  return { rows: rows.slice(0, query.limit), isLast: rows.length <= query.limit }
 }
 
 /** Open approvals are read by deadline in batches of this size. A page may be short, and then it still has a next position. */
@@ -115,14 +114,15 @@ async function readOwnAndBlocked(db: Db, person: Person, query: ListApprovals): 
   const items: StoredApproval[] = []
   let after = query.after
   for (let looks = 0; looks < LOOKS_MAX; looks++) {
-    const { rows, isLast } = await readRows(db, person, { ...query, after, limit: LOOKED_AT_ONCE, mine: false })
+    const batch = await readRows(db, person, { ...query, after, limit: LOOKED_AT_ONCE, mine: false })
+    const { items: rows, next } = cutPage(batch, LOOKED_AT_ONCE, same, positionOf)
     const standings = await findStanding(db, rows)
     const found = rows.filter(({ approval_id: id, is_mine }) => is_mine || standings.get(id)?.blocked !== undefined)
     const fitting = found.slice(0, query.limit - items.length)
     items.push(...fitting)
     const last = fitting.length < found.length ? fitting.at(-1) : rows.at(-1)
     after = last && positionOf(last)
-    if (isLast && fitting.length === found.length) return { items, next: undefined }
+    if (next === undefined && fitting.length === found.length) return { items, next }
     if (items.length >= query.limit) break
   }
   return { items, next: after }
@@ -138,9 +138,7 @@ async function readHistory(db: Db, query: ListApprovals, status: ApprovalState |
     query.limit + 1,
   ]
   const rows = await scoped(db, query.workspaceId).read((tx) => tx.run(listHistory, values))
-  const items = rows.slice(0, query.limit)
-  const last = rows.length > query.limit ? items.at(-1) : undefined
-  return { items, next: last && [last.approval_id] }
+  return cutPage(rows, query.limit, same, ({ approval_id }) => approval_id)
 }
 
 /** $1 workspace, $2 command. */

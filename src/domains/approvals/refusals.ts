@@ -11,6 +11,11 @@ export const approvalRefusals = {
   'approvals.approval.cancelled': ['conflict', 'Read the command: it shows what happened.'],
   'approvals.approval.missing': ['conflict', 'Ask for an approval first, and wait for the answer.'],
   'approvals.approver.not_asked': ['forbidden', 'Leave it to the approver in `facts.approver`.'],
+  'approvals.approver.issued_by_requester': [
+    'forbidden',
+    'Leave it to somebody whose credentials the requester did not issue.',
+  ],
+  'approvals.approver.role_by_requester': ['forbidden', 'Leave it to somebody who had the role before the request.'],
   'approvals.approver.unresolved': ['invalid', 'Name a person or an org role that exists.'],
   'approvals.quorum.unreachable': ['invalid', 'Name more persons, or a role.'],
   'approvals.vote.repeated': ['conflict', 'Wait for the other approvers.'],

@@ -4,7 +4,7 @@ import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
 import { higherRisk } from '#kernel/policy/policy'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { statement, type Tx } from '#store'
+import { statement, type Tx, untilSettled } from '#store'
 import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'
 import { actorAs, approvalTable, cancelApprovals, findDatabaseTime } from './approval.ts'
 import { approvalHash, type ApprovalRequest, type RequestPayload, type StoredApproval } from './stored-approval.ts'
@@ -138,9 +138,6 @@ const insertApproval = statement<AskedRow>(
 
 type Requested = { readonly inserted: boolean; readonly approval: StoredApproval }
 
-/** A concurrent winner commits within one statement, so the second attempt finds its row; more than a few mean a broken key. */
-const LOOKS_MAX = 10
-
 export async function requestApproval(
   tx: Tx,
   deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify'>,
@@ -176,6 +173,7 @@ export async function requestApproval(
     ...request.content,
     approvers: asked.value.approvers,
     contract: contractOf(type),
+    ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
     ...(request.readBack === undefined ? {} : { read_back: request.readBack }),
     ...(request.edits === undefined ? {} : { edits: request.edits }),
   }
@@ -196,11 +194,8 @@ export async function requestApproval(
     asked.value.roles,
     request.domainEffectId ?? null,
   ]
-  for (let look = 1; look <= LOOKS_MAX; look++) {
-    const [row] = await tx.run(insertApproval, values)
-    if (row) return settle(tx, deps, by, at, row)
-  }
-  throw new KernelFault('approvals.request.unsettled', 'The insert of an approval was refused, but no row has its key.')
+  const row = await untilSettled('concord.approvals', async () => (await tx.run(insertApproval, values))[0])
+  return settle(tx, deps, by, at, row)
 }
 
 async function settle(

@@ -59,6 +59,8 @@ export type AskedContract = {
   /** After this time the members of the org role may also decide. */
   readonly escalation: { readonly after_minutes: number; readonly role: string } | null
   readonly ui: JsonObject
+  /** People whom the requester invited count; a setting of the installation. */
+  readonly counts_invited?: boolean
 }
 
 type EditRecord = { readonly by: string; readonly of: string; readonly fields: readonly string[] }
@@ -67,6 +69,8 @@ export type RequestPayload = ApprovedContent & {
   /** Further named persons: `user:<uuid>`. */
   readonly approvers: readonly string[]
   readonly contract: AskedContract
+  /** When the command was requested; omitted by older versions. */
+  readonly requested_at?: string
   /** The answer of the provider to a query about the effect. */
   readonly read_back?: JsonValue
   /** Set when an approver changed the arguments: the person, the replaced approval, the fields. */
@@ -119,6 +123,8 @@ export type ApprovalRequest = {
   readonly approvalType: string
   /** The person whose authority the command has: `user:<uuid>`, even if an agent proposed it. */
   readonly requestedBy: string
+  /** When the command was requested, if that was before this approval. */
+  readonly requestedAt?: Date
   /** For types that take the approver from the request: a person, or an org role. */
   readonly approver?: string
   /** More persons who may answer. */

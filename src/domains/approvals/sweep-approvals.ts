@@ -213,7 +213,7 @@ export async function askChanged(deps: ApprovalDeps, { traceId }: Pick<Sweep, 't
     const open: readonly OverdueRow[] = await deps.db.run(listOpenGates, [after, PAGE])
     const stale: OverdueRow[] = []
     for (const row of open) {
-      const seen = await readSeen(deps, atOnce, { workspaceId: row.workspace_id, approvalId: row.approval_id })
+      const seen = await readSeen(deps, atOnce, null, { workspaceId: row.workspace_id, approvalId: row.approval_id })
       if (seen && isStale(seen.approval, seen.command)) stale.push(row)
     }
     const { done } = await eachAlone(deps, stale, (tx, row) => askOne(tx, deps, row, traceId))

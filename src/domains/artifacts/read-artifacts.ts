@@ -2,18 +2,18 @@
 import { encodeId } from '#kernel/ids'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { accept, type Decision } from '#kernel/refusal'
-import { type Db, scoped, type Sql, statement, type Tx } from '#store'
+import { cutPage, type Db, type Paged, pageText, scoped, type Sql, statement, type Tx } from '#store'
 import { artifactTable, listArtifactsById, mayRead, creatorIdOf, type Source, type StoredArtifact } from './artifact.ts'
 import type { LineageGraph } from './contract.ts'
 import type { ArtifactReader } from './deps.ts'
 
-type ListedArtifact = StoredArtifact & { readonly created_text: string }
+type ListedArtifact = StoredArtifact & Paged & { readonly created_text: string }
 
 /** Current rows and archived rows have separate indexes, so each has its own statement. */
 function listing(name: string, condition: string) {
   return statement<ListedArtifact>(
     name,
-    `select t.*, t.created_at::text as created_text
+    pageText(`select t.*, t.created_at::text as created_text
      from concord.artifacts t
     where t.workspace_id = $1::uuid and ${condition}
       and ($3 or t.visibility = 'workspace' or t.created_by = $2)
@@ -22,7 +22,7 @@ function listing(name: string, condition: string) {
       and ($6::uuid is null or t.command_id = $6)
       and ($7::timestamptz is null or (t.created_at, t.artifact_id) < ($7::timestamptz, $8::uuid))
     order by t.created_at desc, t.artifact_id desc
-    limit $9`,
+    limit $9`),
   )
 }
 
@@ -81,9 +81,12 @@ export async function listArtifacts(db: Db, reader: ArtifactReader, query: ListA
       query.limit + 1,
     ]),
   )
-  const items = rows.slice(0, query.limit)
-  const last = rows.length > query.limit ? items.at(-1) : undefined
-  return { items, next: last && [last.created_text, last.artifact_id] }
+  return cutPage(
+    rows,
+    query.limit,
+    (row) => row,
+    ({ created_text, artifact_id }) => [created_text, artifact_id],
+  )
 }
 
 /** The input of a swarm's join: rows only, never messages. */

@@ -9,7 +9,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { DEFAULT_MISFIRE_POLICY, type OverlapPolicy } from '#kernel/schedule'
 import type { ScheduleView as RuntimeSchedule } from '#runtime'
-import { type Db, defineTable, scoped, type Sql, statement, type Tx } from '#store'
+import { type Db, defineTable, type Paged, pageText, scoped, type Sql, statement, type Tx } from '#store'
 import type { RowOf } from '#store/rows'
 import { decideOwner, decideTerms, runtimeNameOf, runtimeSpecOf, type ScheduleTerms } from './decide-schedule.ts'
 import { type CommandScheduleDeps, FIRING_QUEUE } from './deps.ts'
@@ -73,11 +73,11 @@ const listLive = statement<StoredCommandSchedule>(
   `select * from ${TABLE} where removed_at is null order by schedule_id`,
 )
 
-const listByName = statement<StoredCommandSchedule>(
+const listByName = statement<StoredCommandSchedule & Paged>(
   'schedules.list_by_name',
-  `select * from ${TABLE}
+  pageText(`select * from ${TABLE}
     where workspace_id = $1 and removed_at is null and ($2::text is null or name collate "C" > $2 collate "C")
-    order by name collate "C" limit $3`,
+    order by name collate "C" limit $3`),
 )
 
 /** Serialises inserts per workspace until the commit: inserts that cannot see each other could exceed the limit together. */
@@ -153,7 +153,7 @@ export async function listCommandSchedules(
   db: Db,
   workspaceId: string,
   { afterName, limit }: { readonly afterName: string | null; readonly limit: number },
-): Promise<readonly StoredCommandSchedule[]> {
+): Promise<readonly (StoredCommandSchedule & Paged)[]> {
   return scoped(db, workspaceId).read((tx) => tx.run(listByName, [workspaceId, afterName, limit]))
 }
 

@@ -35,7 +35,7 @@ export type PolicyOutcome =
 
 type AskInput = {
   readonly task: CompiledTask
-  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context'>
+  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context' | 'created_at'>
   readonly outcome: Extract<PolicyOutcome, { t: 'approval' }>
   readonly content: ApprovedContent
   readonly riskLevel: string
@@ -48,6 +48,7 @@ export function planAsks({ task, command, outcome, content, riskLevel }: AskInpu
     commandId: command.command_id,
     approvalType: outcome.approvalType,
     requestedBy: command.requested_by,
+    requestedAt: command.created_at,
     approver,
     content,
     packet: {

@@ -102,7 +102,7 @@ export const newColumns = {
   turn_token: 'uuid',
 } as const
 
-const commandColumns = [
+export const commandColumns = [
   ...new Set([...Object.keys(newColumns), 'turn_until', ...Object.keys(patchedColumns)]),
 ] as readonly (keyof StoredCommand)[]
 
@@ -268,6 +268,22 @@ export async function findCommand(
   if (!found) return undefined
   const { effects, ...command } = found
   return { command, effects: effects.map(effectOf) }
+}
+
+/** $1 command, $2 workspace. */
+const findAlone = statement<StoredCommand>(
+  'commands_find_alone',
+  `select ${columnsOf('c')} from concord.commands as c where c.command_id = $1::uuid and c.workspace_id = $2::uuid`,
+)
+
+/** Without its effects, whose payloads and results may be large. */
+export async function readCommandAlone(
+  sql: Sql,
+  workspaceId: string,
+  commandId: string,
+): Promise<Decision<{ readonly command: StoredCommand }>> {
+  const [command] = isUuid(commandId) ? await sql.run(findAlone, [commandId, workspaceId]) : []
+  return command ? accept({ command }) : refuseMissing()
 }
 
 export async function readCommand(

@@ -9,10 +9,11 @@ import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { nameOfActor, showActor } from '#domains/approvals'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
-import type { CommandWithEffects, StoredEffect } from './command-table.ts'
+import type { CommandWithEffects } from './command-table.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
 import { describeProgress, nextMoves } from './progress.ts'
+import type { Included, ListedEffect } from './read-commands.ts'
 import { taskOf } from './tasks.ts'
 
 // The states of the machine in their order. Zod requires a non-empty list.
@@ -103,6 +104,11 @@ export const commandView = z
   })
   .meta({ id: 'Command', description: 'A governed request and where it stands.' })
 
+/** Without what a list shows only when it is asked for. */
+export const listedCommandView = commandView
+  .partial({ payload: true, result: true })
+  .meta({ id: 'ListedCommand', description: 'A command; `payload` and `result` only with `include`.' })
+
 export const effectView = z
   .object({
     effect_id: z.string(),
@@ -111,7 +117,7 @@ export const effectView = z
     idempotency_key: z.string().nullable(),
     attempt: z.int(),
     max_attempts: z.int(),
-    result: z.unknown(),
+    result: z.unknown().optional(),
     error: z.string().nullable(),
     error_class: z.string().nullable(),
     compensates_effect_id: z.string().nullable(),
@@ -120,7 +126,7 @@ export const effectView = z
     run_after: timeView('When a failed attempt is repeated.').nullable(),
     completed_at: timeView('When its outcome was recorded.').nullable(),
   })
-  .meta({ id: 'Effect', description: 'One action on the outside world.' })
+  .meta({ id: 'Effect', description: 'One action on the outside world; `result` only with `include`.' })
 
 export const eventView = z
   .object({
@@ -203,7 +209,22 @@ export function toCommandView(
   }
 }
 
-export function toEffectView(effect: StoredEffect): z.infer<typeof effectView> {
+/** A list shows these fields only when it is asked for them. */
+export function toListedView(
+  { payload: shown, result, ...rest }: z.infer<typeof commandView>,
+  include: Included,
+): z.infer<typeof listedCommandView> {
+  return {
+    ...rest,
+    ...(include.includes('payload') && { payload: shown }),
+    ...(include.includes('result') && { result }),
+  }
+}
+
+export function toEffectView(
+  effect: Omit<ListedEffect, 'created_text'>,
+  include: Included = [],
+): z.infer<typeof effectView> {
   const of = effect.compensates_effect_id
   return {
     effect_id: encodeId('effect', effect.domain_effect_id),
@@ -212,7 +233,7 @@ export function toEffectView(effect: StoredEffect): z.infer<typeof effectView> {
     idempotency_key: effect.idempotency_key,
     attempt: effect.attempt,
     max_attempts: effect.max_attempts,
-    result: withShownIds(effect.result ?? null, handedOnIds),
+    ...(include.includes('result') && { result: withShownIds(effect.result ?? null, handedOnIds) }),
     error: effect.error,
     error_class: effect.error_class,
     compensates_effect_id: of === null ? null : encodeId('effect', of),

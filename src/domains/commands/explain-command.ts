@@ -1,7 +1,7 @@
 /** Explains a command as a chain of sentences: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
 import { z } from 'zod'
 import { textView, timeView } from '#contract'
-import { type ApprovalEdit, type Blocked, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
+import { type ApprovalEdit, type Standing, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
 import type { Names } from '#domains/identity'
 import { type FieldClasses, redactPayload } from '#kernel/data-class'
 import { encodeId } from '#kernel/ids'
@@ -51,8 +51,8 @@ type ExplanationFacts = {
   /** The data classes of the payload's fields. Undefined when the task is not in the catalog. */
   readonly fields?: FieldClasses | undefined
   readonly isTaskGone?: boolean
-  /** Why an approval that it waits for cannot be decided, and what to do about it. */
-  readonly blocked?: readonly Pick<Blocked, 'reason' | 'hint'>[]
+  /** For each approval that it waits for: why it cannot be decided and what to do about it, and whose decision does not count. */
+  readonly standings?: readonly Standing[]
 }
 
 type Kind = ExplainedStep['kind']
@@ -65,6 +65,10 @@ const list = (value: unknown) => (Array.isArray(value) ? value.map(text) : [])
 const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${text(value).replace(/\.$/, '')}`)
 
 const words = (value: unknown) => text(value).replaceAll('_', ' ')
+
+/** The installation counts people whom the requester invited. */
+const sayInvited = (payload: HistoryEvent['payload']) =>
+  payload['issued_by_requester'] === true ? ', whose credentials the requester issued,' : ''
 
 const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => Kind), Say]>> = {
   command_created: [
@@ -91,12 +95,12 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
   approval_voted: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `${who(actor)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
+      `${who(actor)}${sayInvited(payload)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
   ],
   approval_decided: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `The answer of ${who(actor)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
+      `The answer of ${who(actor)}${sayInvited(payload)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
   ],
   approval_blocked: [
     'approval',
@@ -199,11 +203,15 @@ function sayAborted({ turn_token, completed_at }: CommandWithEffects['command'])
   return ', and an operator has stopped it (`concord stuck resume` resumes it)'
 }
 
-function sayBlocked(blocked: NonNullable<ExplanationFacts['blocked']>): string {
+function sayStandings(standings: readonly Standing[]): string {
+  const not = standings.flatMap(({ notCounted }) =>
+    notCounted.map(({ name, reason }) => `. The decision of ${name} does not count, who ${reason}`),
+  )
+  const blocked = standings.flatMap(({ blocked: found }) =>
+    found ? `. It cannot be decided now: ${found.reason} To do: ${found.hint.replace(/\.$/, '')}` : [],
+  )
   // Several approvals of a command can be blocked for one reason.
-  return [...new Map(blocked.map((each) => [each.reason, each])).values()]
-    .map(({ reason, hint }) => `. It cannot be decided now: ${reason} To do: ${hint.replace(/\.$/, '')}`)
-    .join('')
+  return [...new Set([...not, ...blocked])].join('')
 }
 
 /** The people whom the explanation names, so that their names are looked up once. */
@@ -226,7 +234,7 @@ export function actorsOf(
 export function explainCommand(
   found: CommandWithEffects,
   events: readonly HistoryEvent[],
-  { names = new Map(), edits = [], fields, isTaskGone = false, blocked = [] }: ExplanationFacts = {},
+  { names = new Map(), edits = [], fields, isTaskGone = false, standings = [] }: ExplanationFacts = {},
 ): Explanation {
   const who = (actor: unknown) => nameOfActor(text(actor), names) ?? showActor(text(actor))
   const stepOf = (event: HistoryEvent, actor: string, kind: Kind, sentence: string): ExplainedStep => ({
@@ -260,7 +268,7 @@ export function explainCommand(
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
   const why = error === null ? '' : `${had}${error}`
   return {
-    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${sayBlocked(blocked)}.`,
+    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${sayStandings(standings)}.`,
     chain,
   }
 }

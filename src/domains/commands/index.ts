@@ -44,6 +44,7 @@ export {
   COMMAND_KIND,
   type CommandWithEffects,
   readCommand,
+  readCommandAlone,
   refuseMissing,
   type StoredCommand,
 } from './command-table.ts'
@@ -58,6 +59,7 @@ export {
   commandView,
   dependencyBody,
   effectView,
+  listedCommandView,
   eventView,
   inputBody,
   retryBody,
@@ -67,6 +69,7 @@ export {
   toCommandView,
   toEffectView,
   toEventView,
+  toListedView,
   toTaskTypeView,
 } from './contract.ts'
 export { openDrive, reconcileCommands } from './drive.ts'
@@ -124,7 +127,10 @@ export { shippedPolicies } from './catalog/shipped-policies.ts'
 export {
   listAudit,
   listCommandEvents,
+  includable,
   listCommands,
+  effectPosition,
+  listEffectsOf,
   listEffects,
   listParked,
 } from './read-commands.ts'

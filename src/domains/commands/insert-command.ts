@@ -6,7 +6,6 @@
  * A command of a remembered caller is inserted only if no right has changed since the caller was looked up (`access_version`).
  */
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { KernelFault } from '#kernel/errors'
 import {
   type Bound,
   bind,
@@ -19,6 +18,7 @@ import {
   statement,
   type Submitted,
   type Tx,
+  untilSettled,
 } from '#store'
 import type { NewEffect, WriteEvent } from './change.ts'
 import { columnsOf, newColumns, type StoredCommand } from './command-table.ts'
@@ -47,8 +47,6 @@ export type CommandInserts = {
 
 /** How long a batch waits for another open transaction with one of its keys; the rest of the batch waits with it. */
 export const KEY_WAIT = "lock_timeout = '500ms'"
-/** The first request commits within one statement of ours, so the second read finds it. */
-const LOOKS_MAX = 10
 
 const columns = {
   ...newColumns,
@@ -173,14 +171,11 @@ async function findFirst(sql: Sql, item: NewCommand): Promise<Opened | undefined
   return first.command_id === command_id ? inserted(item) : accept({ inserted: false, row: first })
 }
 
-async function insertOne(sql: Sql, sent: Sent): Promise<Opened> {
-  for (let look = 1; look <= LOOKS_MAX; look++) {
+function insertOne(sql: Sql, sent: Sent): Promise<Opened> {
+  return untilSettled('concord.commands', async () => {
     if ((await send(sql, [sent])).size > 0) return inserted(sent.item)
-    if (sent.item.accessVersion !== undefined) return refuseRemembered()
-    const first = await findFirst(sql, sent.item)
-    if (first) return first
-  }
-  throw new KernelFault('store.once.unsettled', 'The unique index rejected a key that no command has.')
+    return sent.item.accessVersion === undefined ? findFirst(sql, sent.item) : refuseRemembered()
+  })
 }
 
 /** After a lost connection: its statement may have committed, or may commit only now, while ours waits for it. */

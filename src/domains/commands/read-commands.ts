@@ -5,6 +5,9 @@ import {
   COMMON_AUDIT_TYPES,
   type Db,
   type FeedPosition,
+  LARGE_ROWS,
+  type Paged,
+  readSlices,
   SEQ_MAX,
   SEQ_STEP,
   XID_MAX,
@@ -13,7 +16,7 @@ import {
   statement,
 } from '#store'
 import { ABORT_TOKEN } from '#turns'
-import { columnsOf, type StoredCommand, type StoredEffect } from './command-table.ts'
+import { commandColumns, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
 import { REQUEST_INPUT } from './tasks.ts'
 
@@ -23,11 +26,40 @@ type CommandFilter = {
   readonly requestedBy?: string | undefined
   readonly beforeId: string | null
   readonly limit: number
+  readonly include?: Included | undefined
 }
 
-/** `$1` of the text is the workspace. */
-function read<Row extends object>(db: Db, workspaceId: string, text: string, values: readonly unknown[]) {
-  return scoped(db, workspaceId).read((tx) => tx.query<Row>(text, [workspaceId, ...values]))
+/** The large columns of a list: empty in its rows unless they are asked for. */
+export const includable = ['payload', 'result'] as const
+export type Included = readonly (typeof includable)[number][]
+
+/** Reads one page. `$1` of the text is the workspace; `valuesOf` returns the others for the rows after `last`. */
+function read<Row extends object>(
+  db: Db,
+  workspaceId: string,
+  text: string,
+  limit: number,
+  valuesOf: (limit: number, last: Row | undefined) => readonly unknown[],
+  firstRows = LARGE_ROWS,
+): Promise<readonly (Row & Paged)[]> {
+  return scoped(db, workspaceId).read((tx) =>
+    readSlices<Row & Paged>(tx, text, limit, firstRows, (rows, last) => [workspaceId, ...valuesOf(rows, last)]),
+  )
+}
+
+/** A plan repeats the payload; a list needs to know only whether there is one. */
+const leftOut: Partial<Record<keyof StoredCommand, string>> = {
+  payload: `'{}'::jsonb`,
+  result: 'null::jsonb',
+  plan: `case when c.plan is not null then '{}'::jsonb end`,
+}
+
+function listedColumns(include: Included): string {
+  const columns = commandColumns.map((column) => {
+    const short = (include as readonly string[]).includes(column) ? undefined : leftOut[column]
+    return short === undefined ? `c.${column}` : `${short} as ${column}`
+  })
+  return columns.join(', ')
 }
 
 const states = statesOf(commandMachine)
@@ -37,24 +69,35 @@ const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 /**
  * Newest first: ids are ordered by time. A filter reads its own index, one range for each state, and no more commands than the page holds.
  */
-export function listCommands(db: Db, workspaceId: string, filter: CommandFilter): Promise<readonly StoredCommand[]> {
-  const { beforeId, status, taskName, requestedBy, limit } = filter
-  const all = `select ${columnsOf('c')} from concord.commands as c`
+export function listCommands(
+  db: Db,
+  workspaceId: string,
+  filter: CommandFilter,
+): Promise<readonly (StoredCommand & Paged)[]> {
+  const { beforeId, status, taskName, requestedBy, limit, include = [] } = filter
+  const all = `select ${listedColumns(include)} from concord.commands as c`
   const newest = 'order by c.command_id desc limit $3'
-  const page = [beforeId ?? LAST_ID, limit]
+  const page = (text: string, ...values: readonly unknown[]) => {
+    const valuesOf = (rows: number, last: StoredCommand | undefined) => [
+      last?.command_id ?? beforeId ?? LAST_ID,
+      rows,
+      ...values,
+    ]
+    return read(db, workspaceId, text, limit, valuesOf, include.length === 0 ? limit : LARGE_ROWS)
+  }
   if (taskName !== undefined) {
     const text = `${all} where c.command_id = any(${listedBy('i.task_name', `and ($6::text is null or i.requested_by = $6)`)}) ${newest}`
-    return read(db, workspaceId, text, [...page, status ? [status] : states, taskName, requestedBy ?? null])
+    return page(text, status ? [status] : states, taskName, requestedBy ?? null)
   }
   if (requestedBy !== undefined) {
     const text = `${all} where c.command_id = any(${listedBy('i.requested_by')}) ${newest}`
-    return read(db, workspaceId, text, [...page, status ? [status] : states, requestedBy])
+    return page(text, status ? [status] : states, requestedBy)
   }
   if (status !== undefined) {
     const text = `${all} where ${inRange('c.status, c.workspace_id, c.command_id', '$4, $1')} order by c.status desc, c.workspace_id desc, c.command_id desc limit $3`
-    return read(db, workspaceId, text, [...page, status])
+    return page(text, status)
   }
-  return read(db, workspaceId, `${all} where c.workspace_id = $1 and c.command_id < $2 ${newest}`, page)
+  return page(`${all} where c.workspace_id = $1 and c.command_id < $2 ${newest}`)
 }
 
 /**
@@ -72,7 +115,7 @@ const listedBy = (column: string, more = '') => `array(
     order by ${column} desc, i.workspace_id desc, i.status desc, i.command_id desc limit $3
   ) as p order by p.command_id desc limit $3)`
 
-type ListedEffect = StoredEffect & { readonly command_id: string }
+type EffectOfCommand = StoredEffect & { readonly command_id: string }
 
 /** The effects of several commands without results and payloads: what `next` and the current step need. Uses idx_domain_effects_command. */
 export async function listEffects(
@@ -84,12 +127,44 @@ export async function listEffects(
   e.declaration_order, e.run_after, e.read_back, e.created_at, e.completed_at, null as result,
   case when e.effect_type = '${REQUEST_INPUT}' then e.effect_payload else '{}' end as effect_payload
 from concord.domain_effects as e where e.workspace_id = $1 and e.command_id = any($2) order by e.declaration_order, e.created_at`
-  const rows = await read<ListedEffect>(db, workspaceId, text, [commandIds])
+  const rows = await scoped(db, workspaceId).read((tx) => tx.query<EffectOfCommand>(text, [workspaceId, commandIds]))
   const byCommand = Map.groupBy(rows, ({ command_id }) => command_id)
   return (commandId) => byCommand.get(commandId) ?? []
 }
 
-const eventColumns = `e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`
+export type ListedEffect = Omit<StoredEffect, 'effect_payload' | 'read_back'> & { readonly created_text: string }
+
+export const effectPosition = (
+  effect: Pick<ListedEffect, 'declaration_order' | 'created_text' | 'domain_effect_id'>,
+) => [String(effect.declaration_order), effect.created_text, effect.domain_effect_id]
+
+type EffectPage = {
+  readonly after: readonly string[]
+  readonly limit: number
+  readonly include?: Included | undefined
+}
+
+/** In the order of the plan. */
+export function listEffectsOf(
+  db: Db,
+  workspaceId: string,
+  commandId: string,
+  { after, limit, include = [] }: EffectPage,
+): Promise<readonly (ListedEffect & Paged)[]> {
+  const text = `select e.domain_effect_id, e.effect_type, e.status, e.idempotency_key, e.attempt, e.max_attempts, e.error, e.error_class,
+  e.compensates_effect_id, e.declared_compensation, e.declaration_order, e.reversibility, e.run_after, e.completed_at,
+  ${include.includes('result') ? 'e.result' : 'null::jsonb as result'}, e.created_at::text as created_text
+from concord.domain_effects as e where e.workspace_id = $1 and e.command_id = $2
+  and ($3::integer is null or (e.declaration_order, e.created_at, e.domain_effect_id) > ($3, $4::timestamptz, $5::uuid))
+order by e.declaration_order, e.created_at, e.domain_effect_id limit $6`
+  return read<ListedEffect>(db, workspaceId, text, limit, (rows, last) => {
+    const [order = null, createdText = null, effectId = null] = last ? effectPosition(last) : after
+    return [commandId, order, createdText, effectId, rows]
+  })
+}
+
+const eventColumns = (payload: string) =>
+  `e.event_id, e.command_id, e.event_type, e.purpose, ${payload} as payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`
 type PagedEvent = StoredEvent & { readonly seq: string }
 
 /** In the order in which they happened. */
@@ -97,12 +172,17 @@ export function listCommandEvents(
   db: Db,
   workspaceId: string,
   commandId: string,
-  page: { readonly afterSeq: string | null; readonly limit: number },
-): Promise<readonly PagedEvent[]> {
-  const text = `select ${eventColumns} from concord.domain_events as e
+  page: { readonly afterSeq: string | null; readonly limit: number; readonly withoutResults?: boolean },
+): Promise<readonly (PagedEvent & Paged)[]> {
+  const columns = eventColumns(page.withoutResults ? `e.payload - 'result'` : 'e.payload')
+  const text = `select ${columns} from concord.domain_events as e
 where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.entry_seq > $3::bigint - ${SEQ_STEP} and e.seq > $3)
 order by e.entry_seq, e.seq limit $4`
-  return read(db, workspaceId, text, [commandId, page.afterSeq, page.limit])
+  return read<PagedEvent>(db, workspaceId, text, page.limit, (rows, last) => [
+    commandId,
+    last?.seq ?? page.afterSeq,
+    rows,
+  ])
 }
 
 type AuditEvent = PagedEvent & FeedPosition
@@ -118,7 +198,7 @@ type AuditFilter = {
  * The audit of a workspace, the newest commit first, including rejected requests, which have no command. A type that every command has is
  * among the newest rows; any other type has an index.
  */
-export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly AuditEvent[]> {
+export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly (AuditEvent & Paged)[]> {
   const { before, commandId = null, eventType = null, limit } = filter
   const isIndexed = eventType !== null && commandId === null && !COMMON_AUDIT_TYPES.includes(eventType)
   const index = 'j.audit_type, j.workspace_id, j.xid, j.seq'
@@ -132,7 +212,11 @@ from concord.journal as j cross join lateral concord.unpack(j.entry_id, j.events
 where ${found} and e.purpose = 'audit' and ($2::xid8 is null or (j.xid, j.seq + e.place) < ($2, $3))
   and ($4::uuid is null or j.command_id = $4) and ($5::text is null or e.event_type = $5)
 order by ${isIndexed ? 'j.audit_type desc, j.workspace_id desc, ' : ''}j.xid desc, j.seq desc, e.place desc limit $6`
-  return read(db, workspaceId, text, [before?.xid ?? null, before?.seq ?? null, commandId, eventType, limit])
+  const valuesOf = (rows: number, last: FeedPosition | undefined) => {
+    const from = last ?? before
+    return [from?.xid ?? null, from?.seq ?? null, commandId, eventType, rows]
+  }
+  return read<AuditEvent>(db, workspaceId, text, limit, valuesOf, limit)
 }
 
 type ParkedCommand = { readonly command_id: string; readonly error: string; readonly since: Date }

@@ -218,6 +218,17 @@ describe('submit', () => {
     assert.equal(again.ok ? '' : again.code, 'key_reused')
   })
 
+  test('[H1] [SCD-05] a schedule whose payload always makes the same key of the contract does the thing once', async () => {
+    const payload = { subject: randomKey() }
+    const spec = { name: 'weekly', command_type: 'booking', cron: '0 3 * * 1', queue: 'scheduled_maintenance', payload }
+    const firing = { workspaceId: room.tenant.workspace.id, traceId: TRACE, requestId: 'req_1' }
+    const fire = (dueAt: string) => fireSchedule(room.world, spec, { ...firing, dueAt: new Date(dueAt) })
+    assert.ok(accepted(await fire('2026-05-04T03:00:00Z')).isNew)
+    assert.ok(!accepted(await fire('2026-05-04T03:00:00Z')).isNew)
+    const later = await fire('2026-05-11T03:00:00Z')
+    assert.equal(later.ok ? '' : later.code, 'commands.contract_key.taken')
+  })
+
   test('[SCD-05] a schedule that fires twice makes one command', async () => {
     const spec = { name: 'nightly', command_type: 'work', cron: '0 3 * * *', queue: 'scheduled_maintenance' }
     const firing = {

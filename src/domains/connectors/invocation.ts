@@ -4,7 +4,7 @@ import { redactPayload } from '#kernel/data-class'
 import { KernelFault } from '#kernel/errors'
 import { isJsonObject, type JsonObject, type JsonValue, utf8Size } from '#kernel/json-value'
 import { connectorInvocationMachine, type ConnectorInvocationState } from '#kernel/machines/connector-invocation'
-import { type Db, defineTable, isLostRace, scoped, statement } from '#store'
+import { cutPage, type Db, defineTable, isLostRace, type Paged, pageText, scoped, statement } from '#store'
 import type { RowOf } from '#store/rows'
 import { TIMEOUT_MAX_MS } from './check-connector.ts'
 import {
@@ -211,9 +211,9 @@ function summarise({ output_classes }: ConnectorOperationContract, output: JsonV
 }
 
 /** $1 workspace, $2 connector, $3 status or null, $4 command or null, $5 the call to list from or null, $6 limit. */
-const listInvocationsSql = statement<StoredInvocation>(
+const listInvocationsSql = statement<StoredInvocation & Paged>(
   'connectors_list_invocations',
-  `select t.*
+  pageText(`select t.*
      from concord.connector_invocations t
     where t.workspace_id = $1::uuid
       and t.connector_name = $2
@@ -221,7 +221,7 @@ const listInvocationsSql = statement<StoredInvocation>(
       and ($4::uuid is null or t.command_id = $4)
       and ($5::uuid is null or t.connector_invocation_id < $5)
     order by t.connector_invocation_id desc
-    limit $6`,
+    limit $6`),
 )
 
 const ABANDONED_BATCH = 200
@@ -270,9 +270,12 @@ export async function listInvocations(db: Db, query: ListInvocations): Promise<I
   // One more row than requested shows whether there is a next page.
   const values = [workspaceId, connectorName, status, commandId, after?.[0] ?? null, limit + 1]
   const rows = await scoped(db, workspaceId).read((tx) => tx.run(listInvocationsSql, values))
-  const items = rows.slice(0, limit)
-  const last = rows.length > limit ? items.at(-1) : undefined
-  return { items, next: last && [last.connector_invocation_id] }
+  return cutPage(
+    rows,
+    limit,
+    (row) => row,
+    ({ connector_invocation_id }) => connector_invocation_id,
+  )
 }
 
 /** The command settles the effect, and looks it up before it repeats anything. */

@@ -5,7 +5,7 @@ import { parseName } from '#contract'
 import { KernelFault } from '#kernel/errors'
 import { checkInstant } from '#kernel/instant'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Sql, Tx } from '#store'
+import { type Paged, pageText, type Sql, type Tx } from '#store'
 import type { Rows } from '#store/rows'
 import type { RandomBytes } from '#kernel/ids'
 import type { IdentityDeps } from './deps.ts'
@@ -49,10 +49,12 @@ export function isSameHash(key: string, stored: Uint8Array | undefined): boolean
 export type StoredApiKey = Omit<Rows['identity.api_keys'], 'key_hash' | 'is_agent'>
 
 const KEY =
-  'id, org_id, user_id, workspace_id, name, prefix, role, created_at, expires_at, revoked_at, last_used_at, is_invitation, agent, tools'
+  'id, org_id, user_id, workspace_id, name, prefix, role, created_at, expires_at, revoked_at, last_used_at, is_invitation, agent, tools, issuers, is_held'
 
 type NewApiKey = Pick<StoredApiKey, 'org_id' | 'user_id' | 'name' | 'role' | 'created_at'> &
-  Partial<Pick<StoredApiKey, 'workspace_id' | 'expires_at' | 'is_invitation' | 'agent' | 'tools'>>
+  Partial<
+    Pick<StoredApiKey, 'workspace_id' | 'expires_at' | 'is_invitation' | 'agent' | 'tools' | 'issuers' | 'is_held'>
+  >
 
 export type CreatedApiKey = { readonly stored: StoredApiKey; readonly key: string }
 
@@ -69,6 +71,8 @@ export async function issueKey(tx: Tx, deps: IdentityDeps, key: NewApiKey): Prom
       is_invitation: false,
       agent: null,
       tools: null,
+      issuers: [],
+      is_held: false,
       ...key,
       prefix: minted.prefix,
       key_hash: minted.hash,
@@ -220,11 +224,11 @@ export function listApiKeys(
   deps: Pick<IdentityDeps, 'db'>,
   principal: Principal,
   page: ApiKeyPage,
-): Promise<readonly StoredApiKey[]> {
-  return deps.db.query<StoredApiKey>(
-    `select ${KEY} from identity.api_keys
+): Promise<readonly (StoredApiKey & Paged)[]> {
+  return deps.db.query(
+    pageText(`select ${KEY} from identity.api_keys
       where ${IN_SCOPE} and ($4::uuid is null or id < $4)
-      order by id desc limit $5`,
+      order by id desc limit $5`),
     [...scopeOf(principal), page.beforeId, page.limit],
   )
 }

@@ -9,6 +9,7 @@ import {
   type JWTVerifyGetKey,
 } from 'jose'
 import type { Clock } from '#kernel/clock'
+import { parseName } from '#contract'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import { isSameHash, prefixOf } from './api-key.ts'
@@ -129,6 +130,8 @@ export type IdentityProvider = {
   readonly jwks: { readonly url: string } | { readonly keys: JSONWebKeySet }
   readonly algorithms?: readonly string[]
   readonly clockToleranceS?: number
+  /** A token that is valid for longer is refused; a day by default. */
+  readonly lifetimeMaxMs?: number
   /** The shortest time between two fetches, so that a flood of forged tokens causes no more of them. */
   readonly jwksCooldownMs?: number
 }
@@ -145,21 +148,30 @@ function openKeys({ jwks, jwksCooldownMs = 30_000 }: IdentityProvider): JWTVerif
   return createRemoteJWKSet(new URL(jwks.url), { cooldownDuration: jwksCooldownMs, timeoutDuration: JWKS_TIMEOUT_MS })
 }
 
+const LIFETIME_MAX_MS = 86_400_000
+
 function openTokenVerifier(provider: IdentityProvider, now: Clock): VerifyToken {
   const keys = openKeys(provider)
+  const { clockToleranceS: toleranceS = 5, lifetimeMaxMs = LIFETIME_MAX_MS } = provider
   return async (token) => {
     try {
+      const atS = Math.floor(now().getTime() / 1_000)
       const { payload } = await jwtVerify(token, keys, {
         issuer: provider.issuer,
         audience: provider.audience,
         algorithms: [...(provider.algorithms ?? ALGORITHMS)],
-        clockTolerance: provider.clockToleranceS ?? 5,
+        clockTolerance: toleranceS,
         requiredClaims: ['sub', 'exp'],
-        currentDate: now(),
+        currentDate: new Date(atS * 1_000),
       })
+      const { sub = '', exp = 0, iat = atS } = payload
+      // A stolen token must end soon, and a token from the future shows a clock or a provider that cannot be trusted.
+      if (iat > atS + toleranceS || (exp - iat) * 1_000 > lifetimeMaxMs) return refused()
       // `local:` is reserved for people of this installation: a provider that could claim one could become the administrator.
-      if (!payload.sub || payload.sub.startsWith('local:')) return refused()
-      return accept(payload.sub)
+      // A subject that no person can have, such as one with a NUL, is nobody.
+      const subject = parseName(sub, 255)
+      if (!subject.ok || subject.value !== sub || sub.startsWith('local:')) return refused()
+      return accept(sub)
     } catch (error) {
       return isProviderDown(error) ? unavailable() : refused()
     }

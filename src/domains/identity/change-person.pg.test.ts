@@ -10,7 +10,7 @@ import { until } from '#test/until'
 import { createApiKey } from './api-key.ts'
 import { openAuthenticator } from './authenticate.ts'
 import { bootstrapAdmin } from './bootstrap-admin.ts'
-import { inviteAgain, invitePerson, reactivatePerson, redeemInvitation } from './invitation.ts'
+import { confirmInvitation, inviteAgain, invitePerson, reactivatePerson, redeemInvitation } from './invitation.ts'
 import { addMember, grantOrgRole, removeMember, revokeOrgRole } from './org-role.ts'
 import { deactivatePerson, listPeople, setPlatformRole } from './person.ts'
 import { createWorkspace, resolveWorkspace } from './workspace.ts'
@@ -98,7 +98,7 @@ describe('people', () => {
         db: { ...world.db, transaction: (work: (inner: Tx) => Promise<unknown>) => work(tx) } as Db,
       }
       const made = accepted(await createApiKey(half, byPerson(bearer, TRACE), { name: 'second', role: 'reader' }))
-      ended = inviteAgain(world, byPerson(admin(), TRACE), userId).finally(() => (isOver = true))
+      ended = deactivatePerson(world, byPerson(admin(), TRACE), { userId }).finally(() => (isOver = true))
       const waits =
         'select 1 from pg_locks join pg_stat_activity using (pid) where datname = current_database() and not granted'
       await until(async () => isOver || (await opened.db.query(waits)).length > 0)
@@ -109,16 +109,20 @@ describe('people', () => {
     // And the other way round: let in with a key that was ended before the new one is written.
     assert.equal(
       code(await createApiKey(world, byPerson(bearer, TRACE), { name: 'third', role: 'reader' })),
-      'unauthenticated',
+      'identity.user.not_found',
     )
   })
 
-  test('nobody holds a working key beside the person: inviting again ends all of them', async () => {
+  test('nobody holds a working key beside the person: a confirmed invitation ends all of them', async () => {
     const { userId, invitation } = await invited('grace')
     const { key } = accepted(await redeemInvitation(world, TRACE, invitation))
     const again = accepted(await inviteAgain(world, byPerson(admin(), TRACE), userId))
+    assert.deepEqual([again.invitation?.isHeld, code(await authenticate(key))], [true, 'accepted'])
+    const bearer = accepted(await authenticate(key)) as Principal
+    assert.deepEqual(accepted(await confirmInvitation(world, byPerson(bearer, TRACE), userId)), { changed: true })
     assert.equal(code(await authenticate(key)), 'unauthenticated')
-    assert.equal((await events('user_invited', userId)).at(-1)?.payload['keys_ended'], 1)
+    assert.equal((await events('invitation_confirmed', userId)).at(-1)?.payload['keys_ended'], 1)
+    assert.deepEqual(accepted(await confirmInvitation(world, byPerson(bearer, TRACE), userId)), { changed: false })
     const { key: fresh } = accepted(await redeemInvitation(world, TRACE, again.invitation?.text ?? ''))
     assert.equal(code(await authenticate(fresh)), 'accepted')
   })

@@ -47,6 +47,10 @@ export const meView = z
       .nullable()
       .meta({ example: null, description: 'The agent that the key belongs to, if it is one.' }),
     tools: tools.nullable(),
+    invitation_by: idView(
+      'user',
+      'Who made an invitation for you that waits for your yes, or for another administrator.',
+    ).nullable(),
   })
   .meta({ id: 'Me', description: 'Who you are, as the server sees you.' })
 
@@ -126,7 +130,7 @@ export type WorkspaceView = z.infer<typeof workspaceView>
 export type ApiKeyView = z.infer<typeof apiKeyView>
 export type CreatedApiKeyView = z.infer<typeof createdApiKeyView>
 
-export function toMeView(principal: Principal): MeView {
+export function toMeView(principal: Principal, invitationBy: string | null): MeView {
   return {
     user_id: encodeId('user', principal.userId),
     org_id: encodeId('org', principal.orgId),
@@ -140,6 +144,7 @@ export function toMeView(principal: Principal): MeView {
     workspace_id: orNull(principal.workspaceId, (workspace) => encodeId('workspace', workspace)),
     agent: principal.agent?.name ?? null,
     tools: principal.agent ? [...principal.agent.tools] : null,
+    invitation_by: orNull(invitationBy, (user) => encodeId('user', user)),
   }
 }
 
@@ -195,6 +200,10 @@ export const invitedPersonView = personView
         'Give it to the person, who exchanges it once for a key. It is shown now and never again; null for those who sign in at the identity provider.',
     }),
     invitation_expires_at: timeView('When the invitation ends.').nullable(),
+    awaits_yes: z.boolean().meta({
+      description:
+        'The person has or had keys, so the invitation works only after the person or another administrator agrees: POST /people/{user_id}/invite/confirm.',
+    }),
   })
   .meta({ id: 'InvitedPerson', description: 'A person with the invitation that was made for them.' })
 
@@ -251,6 +260,7 @@ export function toInvitedPersonView({ person, invitation }: Invited): InvitedPer
     ...toPersonView(person),
     invitation: invitation?.text ?? null,
     invitation_expires_at: invitation && formatInstant(invitation.expiresAt),
+    awaits_yes: invitation?.isHeld ?? false,
   }
 }
 

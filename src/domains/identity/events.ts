@@ -9,6 +9,7 @@ const identityEventTypes = {
   org_created: 'audit',
   user_created: 'audit',
   user_invited: 'audit',
+  invitation_confirmed: 'audit',
   invitation_redeemed: 'audit',
   user_role_changed: 'audit',
   user_deactivated: 'audit',

@@ -8,7 +8,7 @@ import type { IdentityDeps } from './deps.ts'
 import { appendOrgEvent } from './events.ts'
 
 export type StoredOrg = Pick<Rows['identity.orgs'], 'id' | 'slug' | 'name' | 'created_at'>
-export type StoredUser = Omit<Rows['identity.users'], 'deactivated_at'>
+export type StoredUser = Omit<Rows['identity.users'], 'deactivated_at' | 'issuers'>
 export type StoredOrgRole = Omit<Rows['identity.org_roles'], 'created_at'>
 
 export type StoredWorkspace = Omit<Rows['identity.workspaces'], 'access_role_id' | 'archived_at'> & {
@@ -83,12 +83,12 @@ export async function insertMembership(
   orgId: string,
   roleId: string,
   userId: string,
-  at: Date,
+  grant: { readonly by: readonly string[]; readonly at: Date },
 ): Promise<boolean> {
   const rows = await tx.query(
-    `insert into identity.org_role_memberships (role_id, user_id, org_id, created_at) values ($1, $2, $3, $4)
+    `insert into identity.org_role_memberships (role_id, user_id, org_id, created_at, granted_by) values ($1, $2, $3, $4, $5)
      on conflict do nothing returning role_id`,
-    [roleId, userId, orgId, at],
+    [roleId, userId, orgId, grant.at, grant.by],
   )
   return rows.length === 1
 }

@@ -46,8 +46,23 @@ export { createApiKey, listApiKeys, revokeApiKey, type StoredApiKey } from './ap
 export { createOrg } from './identity-repository.ts'
 export { addMember, createOrgRole, grantOrgRole, removeMember, revokeOrgRole } from './org-role.ts'
 export { createWorkspace, listWorkspaces, resolveWorkspace, type Workspace } from './workspace.ts'
-export { type ActivePerson, findHomeWorkspace, findMember, listActive } from './member.ts'
-export { inviteAgain, invitePerson, reactivatePerson, redeemInvitation } from './invitation.ts'
+export {
+  type ActivePerson,
+  findHomeWorkspace,
+  findMember,
+  findOrigins,
+  listActive,
+  type Origins,
+  originsColumn,
+} from './member.ts'
+export {
+  confirmInvitation,
+  findHeldInvitation,
+  inviteAgain,
+  invitePerson,
+  reactivatePerson,
+  redeemInvitation,
+} from './invitation.ts'
 export { authorize, decideUnbound, type PlatformRole, platformRoles } from './principal.ts'
 export type { IdentityDeps } from './deps.ts'
 export type { Principal } from '#kernel/actor'

@@ -1,11 +1,11 @@
 /**
  * Invitations. Nobody creates a key for somebody else: a person who signs in with keys only gets an invitation, which gives no
- * access, expires after a week, and is exchanged once for the first key. A new invitation revokes every key of the person, so an
- * administrator cannot hold a working key of somebody else.
+ * access, expires after a week, and is exchanged once for the first key. A new invitation for somebody who has keys waits for a second yes,
+ * which revokes those keys. The credentials of a person name everybody through whose hands they came.
  */
 import type { Actor, PersonActor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Tx } from '#store'
+import type { Sql, Tx } from '#store'
 import { type CreatedApiKey, hashKey, issueKey, prefixOf } from './api-key.ts'
 import type { IdentityDeps } from './deps.ts'
 import { appendKeyEvent, appendOrgEvent } from './events.ts'
@@ -13,12 +13,16 @@ import {
   addUser,
   changePerson,
   decideAdministers,
+  findPerson,
+  handsOf,
+  lockPeople,
   revokeKeysOf,
   saveDeactivated,
+  saveIssuers,
   spendInvitation,
   type StoredPerson,
 } from './person.ts'
-import type { PlatformRole } from './principal.ts'
+import { type PlatformRole, refusePerson } from './principal.ts'
 
 export type InvitePerson = {
   /** `local:<name>`, or the subject at the identity provider. The latter signs in there and needs no invitation. */
@@ -30,7 +34,12 @@ export type InvitePerson = {
 /** The only place with the text of the invitation; null for a person who signs in at the identity provider. */
 export type Invited = {
   readonly person: StoredPerson
-  readonly invitation: { readonly text: string; readonly expiresAt: Date } | null
+  readonly invitation: {
+    readonly text: string
+    readonly expiresAt: Date
+    /** It cannot be redeemed until the person or a second administrator agrees. */
+    readonly isHeld: boolean
+  } | null
 }
 
 const LIFE_MS = 7 * 86_400_000
@@ -86,7 +95,8 @@ async function writeInvitation(
 ): Promise<Decision<Invited>> {
   if (!isLocal(person)) return accept({ person, invitation: null })
   const now = deps.now()
-  const ended = await revokeKeysOf(tx, person.org_id, person.id, now)
+  const isHeld = await needsYes(tx, actor, person)
+  const ended = await revokeKeysOf(tx, person.org_id, person.id, now, isHeld ? 'invitations' : 'all')
   const expiresAt = new Date(now.getTime() + LIFE_MS)
   const { stored, key } = await issueKey(tx, deps, {
     org_id: person.org_id,
@@ -96,10 +106,74 @@ async function writeInvitation(
     created_at: now,
     expires_at: expiresAt,
     is_invitation: true,
+    issuers: await handsOf(tx, actor),
+    is_held: isHeld,
   })
-  const payload = { user_id: person.id, key_id: stored.id, keys_ended: ended, expires_at: expiresAt.toISOString() }
+  const payload = {
+    user_id: person.id,
+    key_id: stored.id,
+    keys_ended: isHeld ? 0 : ended,
+    is_held: isHeld,
+    expires_at: expiresAt.toISOString(),
+  }
   await appendOrgEvent(tx, deps, actor, { type: 'user_invited', orgId: person.org_id, payload })
-  return accept({ person, invitation: { text: key, expiresAt } })
+  return accept({ person, invitation: { text: key, expiresAt, isHeld } })
+}
+
+/**
+ * A new invitation takes the place of the keys of a person, so it needs the yes of somebody beside its maker: of the person, who has a key to
+ * say it, or of a second administrator. Without either, as for a lost key in a house with one administrator, it works at once.
+ */
+async function needsYes(tx: Tx, { principal }: PersonActor, { id, org_id }: StoredPerson): Promise<boolean> {
+  const [row] = await tx.query<{ has_keys: boolean; had_keys: boolean; has_second: boolean }>(
+    `select exists (select from identity.api_keys where user_id = $2 and not is_invitation and not is_agent
+                       and revoked_at is null and (expires_at is null or expires_at > statement_timestamp())) as has_keys,
+            exists (select from identity.api_keys where user_id = $2 and not is_invitation) as had_keys,
+            exists (select from identity.users where org_id = $1 and id not in ($2, $3) and role = 'admin'
+                       and deactivated_at is null) as has_second`,
+    [org_id, id, principal.userId],
+  )
+  return row !== undefined && (row.has_keys || (row.had_keys && row.has_second))
+}
+
+type HeldInvitation = { readonly id: string; readonly made_by: string }
+
+/** The invitation of a person that waits for a yes. */
+export async function findHeldInvitation(sql: Sql, orgId: string, userId: string): Promise<HeldInvitation | undefined> {
+  const [row] = await sql.query<HeldInvitation>(
+    `select id, issuers[1] as made_by from identity.api_keys
+      where org_id = $1 and user_id = $2 and is_held and revoked_at is null and expires_at > statement_timestamp()`,
+    [orgId, userId],
+  )
+  return row
+}
+
+/** The yes to a held invitation: it revokes the keys of the person and lets the invitation be redeemed. */
+export async function confirmInvitation(
+  deps: IdentityDeps,
+  actor: PersonActor,
+  userId: string,
+): Promise<Decision<{ readonly changed: boolean }>> {
+  const { principal } = actor
+  const allowed = principal.userId === userId ? accept(null) : decideAdministers(principal)
+  if (!allowed.ok) return allowed
+  return deps.db.transaction(async (tx) => {
+    await lockPeople(tx, principal.orgId)
+    const person = await findPerson(tx, principal.orgId, userId)
+    if (!person) return refusePerson('user_id')
+    const held = await findHeldInvitation(tx, principal.orgId, userId)
+    if (!held) return accept({ changed: false })
+    if (held.made_by === principal.userId) {
+      return refuse('identity.invitation.own', 'You made this invitation, so somebody else must agree to it.', {
+        hint: 'The person agrees with their own key, or another administrator does.',
+      })
+    }
+    const ended = await revokeKeysOf(tx, person.org_id, userId, deps.now(), 'keys')
+    await tx.query('update identity.api_keys set is_held = false where id = $1', [held.id])
+    const payload = { user_id: userId, key_id: held.id, made_by: held.made_by, keys_ended: ended }
+    await appendOrgEvent(tx, deps, actor, { type: 'invitation_confirmed', orgId: person.org_id, payload })
+    return accept({ changed: true })
+  })
 }
 
 /** Exchanges an invitation, once, for the first key of the invited person, who is the actor of the recorded events. */
@@ -118,7 +192,9 @@ export async function redeemInvitation(
     const now = deps.now()
     const spent = await spendInvitation(tx, hashKey(invitation), now)
     if (!spent) return invalid()
-    const created = await issueKey(tx, deps, { ...spent, name: 'first key', created_at: now })
+    const { issuers, ...owner } = spent
+    await saveIssuers(tx, owner.user_id, issuers)
+    const created = await issueKey(tx, deps, { ...owner, name: 'first key', created_at: now })
     const actor: Actor = { id: `user:${spent.user_id}`, kind: 'user', traceId }
     const payload = { user_id: spent.user_id, key_id: created.stored.id }
     await appendOrgEvent(tx, deps, actor, { type: 'invitation_redeemed', orgId: spent.org_id, payload })

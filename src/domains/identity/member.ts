@@ -12,6 +12,35 @@ export const ORG_ROLES = `array(select r.slug
                  where m.user_id = u.id and m.org_id = u.org_id
                  order by r.slug) as org_roles`
 
+/** What shows whether a person decides independently of somebody else. */
+export type Origins = {
+  /** Everybody through whose hands the credentials of the person came. */
+  readonly issuers: readonly string[]
+  /** The org roles of the person: through whose hands they came, and when. */
+  readonly grants: readonly { readonly role: string; readonly by: readonly string[]; readonly at: string }[]
+}
+
+/** The origins of user `u`, as JSON. */
+const ORIGINS = `json_build_object('issuers', u.issuers, 'grants', coalesce((
+            select json_agg(json_build_object('role', r.slug, 'by', m.granted_by, 'at', m.created_at))
+              from identity.org_role_memberships m
+              join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
+             where m.user_id = u.id and m.org_id = u.org_id), '[]'))`
+
+/** A column with the origins of a person; null if there is no such person. */
+export const originsColumn = (userId: string) => `(select ${ORIGINS} from identity.users u where u.id = ${userId})`
+
+/** $1 user. */
+const findOriginsSql = statement<{ readonly origins: Origins | null }>(
+  'identity.find_origins',
+  `select ${originsColumn('$1::uuid')} as origins`,
+)
+
+export async function findOrigins(sql: Sql, userId: string): Promise<Origins | undefined> {
+  const [row] = await sql.run(findOriginsSql, [userId])
+  return row?.origins ?? undefined
+}
+
 /** User `u` with org `o`. */
 export const SUBJECT = `u.id as user_id, u.org_id, o.slug as org_slug, u.external_id, u.email, u.role as user_role,
           ${ORG_ROLES}`
@@ -99,12 +128,13 @@ type ActiveRow = {
   readonly external_id: string
   readonly role: 'writer' | 'admin'
   readonly org_roles: readonly string[]
+  readonly origins: Origins
 }
 
 /** $1 workspace, $2 users, $3 slugs of org roles, $4 also every administrator. */
 const listActiveSql = statement<ActiveRow>(
   'identity.list_active',
-  `select u.id as user_id, u.external_id, u.role,
+  `select u.id as user_id, u.external_id, u.role, ${ORIGINS} as origins,
           ${ORG_ROLES}
      from identity.workspaces w
      join identity.users u on u.org_id = w.org_id
@@ -124,6 +154,7 @@ export type ActivePerson = {
   readonly externalId: string
   readonly role: ActiveRow['role']
   readonly orgRoles: readonly string[]
+  readonly origins: Origins
 }
 
 export type NamedPersons = {
@@ -141,10 +172,11 @@ export async function listActive(
 ): Promise<readonly ActivePerson[]> {
   const ids = [...new Set(userIds)].filter(isUuid)
   const rows = await sql.run(listActiveSql, [workspaceId, ids, [...new Set(orgRoles)], admins])
-  return rows.map(({ user_id, external_id, role, org_roles }) => ({
+  return rows.map(({ user_id, external_id, role, org_roles, origins }) => ({
     userId: user_id,
     externalId: external_id,
     role,
     orgRoles: org_roles,
+    origins,
   }))
 }

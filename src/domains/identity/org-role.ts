@@ -13,7 +13,7 @@ import {
   insertOrgRole,
   type StoredOrgRole,
 } from './identity-repository.ts'
-import { decideAdministers, decideOther } from './person.ts'
+import { decideAdministers, decideOther, handsOf } from './person.ts'
 import { refusePerson } from './principal.ts'
 import { resolveWorkspace } from './workspace.ts'
 
@@ -73,7 +73,7 @@ async function changeMembership(
     if (!role) return refuse('identity.org_role.not_found', 'There is no such role.', { path: 'role' })
     if (!(await findUser(tx, orgId, userId))) return refusePerson('user_id')
     const changed = isGrant
-      ? await insertMembership(tx, orgId, role.id, userId, deps.now())
+      ? await insertMembership(tx, orgId, role.id, userId, { by: await handsOf(tx, actor), at: deps.now() })
       : await deleteMembership(tx, orgId, role.id, userId)
     const payload = { role_id: role.id, role: role.slug, user_id: userId }
     if (changed) await appendOrgEvent(tx, deps, actor, { type, orgId, payload })

@@ -4,7 +4,7 @@ import { parseName } from '#contract'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { redactText } from '#kernel/secret-shapes'
 import { isUuid } from '#kernel/ids'
-import type { Sql, Tx } from '#store'
+import { type Paged, pageText, type Sql, type Tx } from '#store'
 import type { IdentityDeps } from './deps.ts'
 import { appendOrgEvent } from './events.ts'
 import { findOrg, insertUser, ORG_ROLE, type StoredOrgRole, type StoredUser } from './identity-repository.ts'
@@ -58,11 +58,18 @@ export async function saveDeactivated(tx: Tx, orgId: string, userId: string, at:
  * Revokes every key and invitation of a person and returns their number. Locks the person first: it waits for a request that is
  * creating a key for them (`holdPerson`), so that the second statement also sees that key.
  */
-export async function revokeKeysOf(tx: Tx, orgId: string, userId: string, at: Date): Promise<number> {
+export async function revokeKeysOf(
+  tx: Tx,
+  orgId: string,
+  userId: string,
+  at: Date,
+  which: 'all' | 'keys' | 'invitations' = 'all',
+): Promise<number> {
   await tx.query('select 1 from identity.users where org_id = $1 and id = $2 for update', [orgId, userId])
   const rows = await tx.query(
-    'update identity.api_keys set revoked_at = $3 where org_id = $1 and user_id = $2 and revoked_at is null returning id',
-    [orgId, userId, at],
+    `update identity.api_keys set revoked_at = $3
+      where org_id = $1 and user_id = $2 and revoked_at is null and ($4 = 'all' or is_invitation = ($4 = 'invitations')) returning id`,
+    [orgId, userId, at, which],
   )
   return rows.length
 }
@@ -85,7 +92,29 @@ export async function holdKey(tx: Tx, orgId: string, keyId: string): Promise<boo
   return rows.length === 1
 }
 
-export type Redeemed = { readonly org_id: string; readonly user_id: string; readonly role: PlatformRole }
+/**
+ * The person who acts, and everybody through whose hands the credentials of that person came: what they issue or grant came through the
+ * hands of all of them. Empty for Concord itself.
+ */
+export async function handsOf(tx: Tx, { principal }: Actor): Promise<readonly string[]> {
+  if (!principal) return []
+  const [row] = await tx.query<{ issuers: readonly string[] }>('select issuers from identity.users where id = $1', [
+    principal.userId,
+  ])
+  return [...new Set([principal.userId, ...(row?.issuers ?? [])])]
+}
+
+/** The credentials of the person now come from an invitation. */
+export async function saveIssuers(tx: Tx, userId: string, issuers: readonly string[]): Promise<void> {
+  await tx.query('update identity.users set issuers = $2 where id = $1 and issuers <> $2', [userId, issuers])
+}
+
+export type Redeemed = {
+  readonly org_id: string
+  readonly user_id: string
+  readonly role: PlatformRole
+  readonly issuers: readonly string[]
+}
 
 /** One statement spends the invitation, so that only one of two callers gets the row. A person who left gets none. */
 export async function spendInvitation(tx: Tx, hash: Uint8Array, at: Date): Promise<Redeemed | undefined> {
@@ -97,9 +126,9 @@ export async function spendInvitation(tx: Tx, hash: Uint8Array, at: Date): Promi
   if (!whose || (await holdPerson(tx, whose.org_id, whose.user_id)) === undefined) return undefined
   const [row] = await tx.query<Redeemed>(
     `update identity.api_keys as k set revoked_at = $2 from identity.users as u
-      where k.key_hash = $1 and k.is_invitation and k.revoked_at is null and k.expires_at > statement_timestamp()
+      where k.key_hash = $1 and k.is_invitation and not k.is_held and k.revoked_at is null and k.expires_at > statement_timestamp()
         and u.org_id = k.org_id and u.id = k.user_id and u.deactivated_at is null
-      returning k.org_id, k.user_id, u.role`,
+      returning k.org_id, k.user_id, u.role, k.issuers`,
     [hash, at],
   )
   return row
@@ -181,6 +210,11 @@ export async function addUser(
   return accept(user)
 }
 
+/** Two administrators cannot remove each other at the same moment. */
+export async function lockPeople(tx: Tx, orgId: string): Promise<void> {
+  await tx.query("select pg_advisory_xact_lock(hashtextextended('concord.identity.people:' || $1, 0))", [orgId])
+}
+
 /**
  * Changes another person under the lock of the people of the org. Refuses a caller who is not an administrator, the caller's own
  * user, and an unknown person.
@@ -194,10 +228,7 @@ export async function changePerson<T>(
   const allowed = decideOther(principal, userId, verb)
   if (!allowed.ok) return allowed
   return deps.db.transaction(async (tx) => {
-    // Two administrators cannot remove each other at the same moment.
-    await tx.query("select pg_advisory_xact_lock(hashtextextended('concord.identity.people:' || $1, 0))", [
-      principal.orgId,
-    ])
+    await lockPeople(tx, principal.orgId)
     const person = await findPerson(tx, principal.orgId, userId)
     return person ? change(tx, person) : refusePerson('user_id')
   })
@@ -254,10 +285,10 @@ export function listPeople(
   deps: { readonly db: Sql },
   orgId: string,
   { beforeId, limit }: PeoplePage,
-): Promise<StoredPerson[]> {
-  return deps.db.query<StoredPerson>(
-    `select ${PERSON} from identity.users as u
-      where u.org_id = $1 and ($2::uuid is null or u.id < $2) order by u.id desc limit $3`,
+): Promise<(StoredPerson & Paged)[]> {
+  return deps.db.query(
+    pageText(`select ${PERSON} from identity.users as u
+      where u.org_id = $1 and ($2::uuid is null or u.id < $2) order by u.id desc limit $3`),
     [orgId, beforeId, limit],
   )
 }
@@ -268,10 +299,10 @@ export function listOrgRoles(
   deps: { readonly db: Sql },
   orgId: string,
   { afterSlug, limit }: OrgRolePage,
-): Promise<StoredOrgRole[]> {
-  return deps.db.query<StoredOrgRole>(
-    `select ${ORG_ROLE} from identity.org_roles
-      where org_id = $1 and ($2::text is null or slug > $2) order by slug limit $3`,
+): Promise<(StoredOrgRole & Paged)[]> {
+  return deps.db.query(
+    pageText(`select ${ORG_ROLE} from identity.org_roles
+      where org_id = $1 and ($2::text is null or slug > $2) order by slug limit $3`),
     [orgId, afterSlug, limit],
   )
 }

@@ -95,6 +95,26 @@ describe('authenticating with a token of an outside identity provider', () => {
     await assertRefused(await sign(aToken({ sub: 'auth0|nobody' })))
   })
 
+  test('[L4] a subject that no person can have is refused like any other wrong token', async () => {
+    for (const sub of ['auth0|\0', 'auth0|ada\0', '\ud800', ' auth0|ada', 'auth0|ada\n', 'x'.repeat(300), '', 7])
+      await assertRefused(await sign(aToken({ sub })))
+  })
+
+  test('[L16] a token that was issued in the future, or that is valid for too long, is refused', async () => {
+    const isTaken = async (claims: Record<string, unknown>, more: Partial<IdentityProvider> = {}) =>
+      (await open(more).authenticate(await sign(aToken(claims)))).ok
+    const day = 86_400
+    assert.equal(await isTaken({ iat: nowS(), exp: nowS() + day }), true)
+    assert.equal(await isTaken({ iat: nowS() + 4 }), true)
+    for (const iat of [nowS() + 6, nowS() + day, 1e300, '1']) assert.equal(await isTaken({ iat }), false)
+    assert.equal(await isTaken({ iat: nowS(), exp: nowS() + day + 1 }), false)
+    assert.equal(await isTaken({ exp: nowS() + day + 1 }), false)
+    assert.equal(await isTaken({ exp: 1e300 }), false)
+    // A token of ten years that is nearly over has still been valid for ten years.
+    assert.equal(await isTaken({ iat: nowS() - 3_650 * day, exp: nowS() + 300 }), false)
+    assert.equal(await isTaken({ iat: nowS(), exp: nowS() + 601 }, { lifetimeMaxMs: 600_000 }), false)
+  })
+
   test('the clock may differ by the tolerance and not by more', async () => {
     const token = await sign(aToken({ exp: nowS() - 4 }))
     assert.equal((await open().authenticate(token)).ok, true)

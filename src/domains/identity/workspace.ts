@@ -3,7 +3,7 @@ import type { Actor, Principal } from '#kernel/actor'
 import { isSlug, parseName, parseSlug } from '#contract'
 import { decodeId } from '#kernel/ids'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { type Sql, statement } from '#store'
+import { type Paged, pageText, type Sql, statement } from '#store'
 import type { IdentityDeps } from './deps.ts'
 import { appendWorkspaceEvent } from './events.ts'
 import { findOrg, findOrgRole, findUser, insertWorkspace, type StoredWorkspace } from './identity-repository.ts'
@@ -26,16 +26,16 @@ const findEnterableWorkspace = statement<StoredWorkspace>(
 )
 
 /** $1 org, $2 user, $3 the workspace the key is bound to or null, $4 slug to start after or null, $5 limit. */
-const listEnterableWorkspaces = statement<StoredWorkspace>(
+const listEnterableWorkspaces = statement<StoredWorkspace & Paged>(
   'identity.list_enterable_workspaces',
-  `${WORKSPACE}
+  pageText(`${WORKSPACE}
     where w.org_id = $1
       and ($4::text is null or w.slug > $4)
       and w.archived_at is null
       and ($3::uuid is null or w.id = $3)
       and ${mayEnter('$2')}
     order by w.slug
-    limit $5`,
+    limit $5`),
 )
 
 export type CreateWorkspace = {
@@ -149,7 +149,7 @@ export function listWorkspaces(
   deps: { readonly db: Sql },
   principal: Principal,
   page: WorkspacePage,
-): Promise<readonly Workspace[]> {
+): Promise<readonly (Workspace & Paged)[]> {
   return deps.db.run(listEnterableWorkspaces, [
     principal.orgId,
     principal.userId,

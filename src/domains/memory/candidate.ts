@@ -2,7 +2,17 @@
 import type { Actor } from '#kernel/actor'
 import { memoryCandidateMachine, type MemoryCandidateState } from '#kernel/machines/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { defineTable, eventIdOf, type Sql, statement, type TransitionResult, type Tx } from '#store'
+import {
+  cutPage,
+  defineTable,
+  eventIdOf,
+  type Paged,
+  pageText,
+  type Sql,
+  statement,
+  type TransitionResult,
+  type Tx,
+} from '#store'
 import { hasConsent, listConsents, viewerOf } from './consent.ts'
 import type { ProposedMemory } from './contract.ts'
 import { lacksConsent, sayConsentMissing } from './decide-memory-write.ts'
@@ -232,12 +242,12 @@ export async function insertCandidate(
 
 export type CandidatePage = { readonly items: readonly StoredCandidate[]; readonly next: readonly string[] | undefined }
 
-const listSql = statement<StoredCandidate>(
+const listSql = statement<StoredCandidate & Paged>(
   'memory_list_candidates',
-  `select ${candidateColumns} from concord.memory_candidates
+  pageText(`select ${candidateColumns} from concord.memory_candidates
 where workspace_id = $1 and ($2::text is null or status = $2)
   and ($6::text is null or scope <> 'user' or subject_type <> 'user' or subject_id = $6 or created_by = 'user:' || $6) and ($3::timestamptz is null or (created_at, memory_candidate_id) < ($3, $4))
-order by created_at desc, memory_candidate_id desc limit $5`,
+order by created_at desc, memory_candidate_id desc limit $5`),
 )
 
 export type ListCandidates = {
@@ -256,9 +266,12 @@ export async function listCandidates(
   const [at = null, id = null] = after
   const viewer = viewerOf(actor) ?? null
   const rows = await db.run(listSql, [workspaceId, status ?? null, at, id, limit + 1, viewer])
-  const items = rows.slice(0, limit)
-  const last = rows.length > limit ? items.at(-1) : undefined
-  return { items, next: last && [last.created_at.toISOString(), last.memory_candidate_id] }
+  return cutPage(
+    rows,
+    limit,
+    (row) => row,
+    ({ created_at, memory_candidate_id: last }) => [created_at.toISOString(), last],
+  )
 }
 
 export type ShownCandidate = { readonly candidate: StoredCandidate; readonly consents: readonly StoredConsent[] }

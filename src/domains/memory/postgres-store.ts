@@ -2,7 +2,7 @@
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { type Db, type Sql, sqlStateOf, statement, type Statement, type Tx } from '#store'
+import { type Db, pageText, type Sql, sqlStateOf, statement, type Statement, type Tx } from '#store'
 import { isSameContent } from './memory-content.ts'
 import { findRecord, findRival, recordColumns, saveRecord, type StoredMemory } from './memory-record.ts'
 import type {
@@ -108,9 +108,9 @@ function buildSearch(
     score = `ts_rank(${WORDS}, ${words})::float8`
   }
   const order = `order by score desc nulls last, created_at desc, memory_id`
-  const found = `select ${columns}, ${score} as score from ${from}
+  const found = pageText(`select ${columns}, ${score} as score from ${from}
 where ${where.join(' and ')}
-${order} limit ${mark(limit)}::integer`
+${order} limit ${mark(limit)}::integer`)
   if (!note) return { statement: statement(`memory_search_${shape.join('')}`, found), values }
   const noted = [note.readId, scope.workspaceId, note.reader, note.agentRunId, note.kind, note.traceId, scope.at]
   const [id, workspace, reader, run, kind, trace, at] = noted.map(mark)

@@ -72,10 +72,19 @@ const newJob = {
   not_before: instantField().optional(),
 }
 
-export const submitJobBody = z.strictObject({ ...newJob, group_id: idField('job_group').optional() }).meta({
-  id: 'SubmitSchedulerJob',
-  description: 'A job: a type with params, or a template with params that override its own.',
-})
+export const submitJobBody = z
+  .strictObject({
+    ...newJob,
+    group_id: idField('job_group').optional(),
+    idempotency_key: z
+      .string()
+      .optional()
+      .meta({ example: 'nightly:2026-05-01', description: 'The same request with the same key is the same job.' }),
+  })
+  .meta({
+    id: 'SubmitSchedulerJob',
+    description: 'A job: a type with params, or a template with params that override its own.',
+  })
 export const submitGroupBody = z
   .strictObject({
     name: nameField('nightly report').optional(),

@@ -6,7 +6,15 @@ import { encodeId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { walkRetryChain } from '#kernel/retry'
 import { type SqlValue, query } from './database.ts'
-import { findJob, findRetry, findRetryOf, JOB_COLUMNS, requireJob } from './job-repository.ts'
+import {
+  findJob,
+  findRetry,
+  findRetryOf,
+  JOB_COLUMNS,
+  pageOfJobs,
+  type PagedJob,
+  requireJob,
+} from './job-repository.ts'
 import { checkLimit } from './parse-input.ts'
 import { countQueued, listQueued } from './queue.ts'
 import { findRunOfJob } from './run-repository.ts'
@@ -93,7 +101,7 @@ export function toJobReportView({ job, run }: JobReport): z.infer<typeof jobRepo
 }
 
 export type QueuePage = {
-  readonly jobs: readonly StoredJob[]
+  readonly jobs: readonly PagedJob[]
   /** QUEUED jobs that may be dispatched. */
   readonly ready: number
   /** QUEUED jobs with a hold. */
@@ -141,7 +149,7 @@ export type JobFilter = {
 }
 
 /** A job with the outcome of its run; null while it has none. */
-export type ListedJob = StoredJob & { readonly outcome: RunOutcome | null }
+export type ListedJob = PagedJob & { readonly outcome: RunOutcome | null }
 
 /** Newest first. */
 export function listJobs(scheduler: Scheduler, filter: JobFilter = {}): Decision<readonly ListedJob[]> {
@@ -158,9 +166,11 @@ export function listJobs(scheduler: Scheduler, filter: JobFilter = {}): Decision
   if (filter.jobType !== undefined) params['job_type'] = filter.jobType
   if (filter.groupId !== undefined) params['group_id'] = filter.groupId
   if (filter.scheduleId !== undefined) params['schedule_id'] = filter.scheduleId
-  const select = query<ListedJob, Readonly<Record<string, SqlValue>>>(`
+  const select = query<ListedJob, Readonly<Record<string, SqlValue>>>(
+    pageOfJobs(`
    select ${JOB_COLUMNS}, (select r.status from job_runs r where r.job_id = jobs.job_id) as outcome
-       from jobs where ${conditions.join(' and ')} order by job_id desc limit $limit`)
+       from jobs where ${conditions.join(' and ')} order by job_id desc limit $limit`),
+  )
   return scheduler.db.read((reader) => accept(reader.all(select, params)))
 }
 

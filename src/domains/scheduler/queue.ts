@@ -1,7 +1,7 @@
 /** The queue: reads it in order, finds and assigns positions, and caches reads until the file changes. */
 import { accept, type Decision } from '#kernel/refusal'
 import { type SqlReader, query, type WriteTx } from './database.ts'
-import { GAP_SIZE, JOB_COLUMNS, QUEUE_ORDER } from './job-repository.ts'
+import { GAP_SIZE, JOB_COLUMNS, pageOfJobs, type PagedJob, QUEUE_ORDER } from './job-repository.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
 
@@ -42,11 +42,11 @@ const page = (rest: string) => `
   select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold is null ${rest} union all
   select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold is not null ${rest}
    order by ${QUEUE_ORDER} limit $limit`
-const selectQueue = query<StoredJob, { limit: number }>(page(''))
+const selectQueue = query<PagedJob, { limit: number }>(pageOfJobs(page('')))
 const selectQueueAfter = query<
-  StoredJob,
+  PagedJob,
   { limit: number; priority: number; position: number; created_at: number; job_id: string }
->(page(`and ${AFTER}`))
+>(pageOfJobs(page(`and ${AFTER}`)))
 const countQueue = query<{ ready: number; held: number }>(`
    select (select count(*) from jobs where status = 'QUEUED' and hold is null) as ready,
           (select count(*) from jobs where status = 'QUEUED' and hold is not null) as held`)
@@ -79,7 +79,7 @@ export function listQueuedPriorities(reader: SqlReader): number[] {
   return reader.all(selectPriorities).map((row) => row.priority)
 }
 
-export function listQueued(reader: SqlReader, limit: number, after?: StoredJob): StoredJob[] {
+export function listQueued(reader: SqlReader, limit: number, after?: StoredJob): PagedJob[] {
   if (!after) return reader.all(selectQueue, { limit })
   const { priority, position, created_at, job_id } = after
   return reader.all(selectQueueAfter, { limit, priority, position, created_at, job_id })

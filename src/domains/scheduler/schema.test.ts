@@ -144,6 +144,7 @@ describe('columns', () => {
       [
         'direct_reservations',
         'job_groups',
+        'job_keys',
         'job_runs',
         'job_templates',
         'job_types',

@@ -1,14 +1,18 @@
 /** Submits jobs and groups: validates the work, and adds each job at the end of its priority in one transaction. */
+import { hash } from 'node:crypto'
 import { z } from 'zod'
+import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
+import { parseIdempotencyKey } from '#kernel/idempotency-key'
+import { encodeId } from '#kernel/ids'
 import { guardValue, parseGuardedObject } from '#kernel/json-guard'
 import type { JsonObject } from '#kernel/json-value'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { submitGroupBody, submitJobBody } from './contract.ts'
-import type { SqlReader, WriteTx } from './database.ts'
+import { query, type SqlReader, type WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { insertGroup, nextGroupOrder, placeInGroup, requireOpenGroup, type SubmittedGroup } from './job-group.ts'
-import { insertJob, type NewJobRow } from './job-repository.ts'
+import { insertJob, type NewJobRow, requireJob } from './job-repository.ts'
 import { requireTemplate } from './job-template.ts'
 import { applyParamsSchema, requireJobType } from './job-types.ts'
 import { commandParams } from './runner-settings.ts'
@@ -93,21 +97,49 @@ export function checkParams(template: StoredTemplate, params: JsonObject): Decis
 
 export type SubmitJob = z.input<typeof submitJobBody>
 
+const selectKey = query<{ job_id: string; fingerprint: string }, { key: string }>(
+  'select job_id, fingerprint from job_keys where idempotency_key = $key',
+)
+const insertKey = query<never, { key: string; fingerprint: string; job_id: string }>(
+  'insert into job_keys (idempotency_key, fingerprint, job_id) values ($key, $fingerprint, $job_id)',
+)
+
+/** With a key, the same request again returns its job as it is now. */
 export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<StoredJob> {
   const parsed = parseInput(submitJobBody, body)
   if (!parsed.ok) return parsed
-  const { group_id, not_before, ...wanted } = parsed.value
+  const { group_id, not_before, idempotency_key, ...wanted } = parsed.value
+  const key = idempotency_key === undefined ? accept(undefined) : parseIdempotencyKey(idempotency_key)
+  if (!key.ok) return { ...key, path: 'idempotency_key' }
+  const asked = { group_id: group_id ?? null, not_before: not_before?.getTime() ?? null, ...wanted }
+  const fingerprint = hash('sha256', canonicalJson(asked as JsonObject))
   const submitted = scheduler.db.write((tx): Decision<StoredJob> => {
+    const first = key.value === undefined ? undefined : tx.one(selectKey, { key: key.value })
+    if (first) return first.fingerprint === fingerprint ? requireJob(tx, first.job_id) : refuseReused(first.job_id)
     const prepared = prepareJob(tx, wanted)
     if (!prepared.ok) return prepared
-    if (group_id === undefined) return accept(addJob(scheduler, tx, prepared.value, { notBefore: not_before }))
-    const group = requireOpenGroup(tx, group_id)
-    if (!group.ok) return group
-    const order = nextGroupOrder(tx, group_id)
-    return accept(addJob(scheduler, tx, prepared.value, { notBefore: not_before, group: group.value, order }))
+    const placing = placeNew(tx, group_id)
+    if (!placing.ok) return placing
+    const job = addJob(scheduler, tx, prepared.value, { notBefore: not_before, ...placing.value })
+    if (key.value !== undefined) tx.run(insertKey, { key: key.value, fingerprint, job_id: job.job_id })
+    return accept(job)
   })
   if (submitted.ok) scheduler.pass('submit.committed')
   return submitted
+}
+
+function placeNew(tx: WriteTx, groupId: string | undefined): Decision<Placing> {
+  if (groupId === undefined) return accept({})
+  const group = requireOpenGroup(tx, groupId)
+  return group.ok ? accept({ group: group.value, order: nextGroupOrder(tx, groupId) }) : group
+}
+
+function refuseReused(jobId: string): Refusal {
+  return refuse('key_reused', 'This key was used before for another request.', {
+    path: 'idempotency_key',
+    hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
+    facts: { job_id: encodeId('job', jobId) },
+  })
 }
 
 type Placing = {

@@ -122,6 +122,11 @@ breakEveryRule(
         { agent: 'a', tools: ['Work'], role: 'admin' },
       ],
     },
+    {
+      constraint: 'api_keys_issuers_ck',
+      table: 'identity.api_keys',
+      by: [{ is_held: true }, { issuers: [same] }],
+    },
     { constraint: 'api_keys_role_ck', table: 'identity.api_keys', by: { role: 'root' } },
     {
       constraint: 'api_keys_times_ck',

@@ -153,7 +153,7 @@ const printed: readonly Printed[] = [
     rows: '[FLOW-002] [FLOW-004]',
     table: 'identity.users',
     columns: `id uuid! = gen_random_uuid(), org_id uuid!, external_id text!, email text, role text!, created_at at! = now()`,
-    added: 'deactivated_at',
+    added: 'deactivated_at, issuers',
     indexes: [],
     keys: ['PRIMARY KEY (id)', 'UNIQUE (external_id)', 'FOREIGN KEY (org_id) REFERENCES identity.orgs(id)'],
   },
@@ -169,7 +169,7 @@ const printed: readonly Printed[] = [
     rows: '[FLOW-006] [FLOW-007]',
     table: 'identity.org_role_memberships',
     columns: `role_id uuid!, user_id uuid!, created_at at! = now()`,
-    added: 'org_id',
+    added: 'org_id, granted_by',
     indexes: ['idx_org_role_memberships_user ON identity.org_role_memberships USING btree (user_id)'],
     keys: [
       'PRIMARY KEY (role_id, user_id)',

@@ -180,7 +180,7 @@ export function testDefinitions(provider: FakeProvider, children: () => ChildSta
         cancellation_mode: 'compensate_then_stop',
         idempotency: { required: true, key_template: 'booking:{subject}' },
       },
-      task: anyTask,
+      task: { ...anyTask, ingress_types: ['user_request', 'webhook', 'scheduled_trigger'] },
     }),
     ...defineWork({ ...anyWork, name: 'Fragile', type: { on_failure: 'undo' }, task: anyTask }),
     ...defineWork({

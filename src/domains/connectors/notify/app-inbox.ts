@@ -4,7 +4,7 @@ import { idView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { type Sql, statement } from '#store'
+import { type Paged, pageText, type Sql, statement } from '#store'
 
 export type StoredNotification = {
   readonly connector_invocation_id: string
@@ -25,9 +25,9 @@ const SENT_TO = `t.workspace_id = $1::uuid and t.operation = 'send_app_notificat
            and e.connector_invocation_id < t.connector_invocation_id)`
 
 /** $3 the person, $4 limit, $5 whether only unread messages, $6 one message or null, $7 only messages before this one, or null. */
-const listNotificationsSql = statement<StoredNotification>(
+const listNotificationsSql = statement<StoredNotification & Paged>(
   'connectors_list_notifications',
-  `select t.connector_invocation_id, t.command_id, t.request_payload ->> 'subject' as subject,
+  pageText(`select t.connector_invocation_id, t.command_id, t.request_payload ->> 'subject' as subject,
           t.request_payload ->> 'text' as text, t.created_at, r.read_at
      from concord.connector_invocations t
      left join concord.notification_reads r
@@ -37,7 +37,7 @@ const listNotificationsSql = statement<StoredNotification>(
       and ($6::uuid is null or t.connector_invocation_id = $6::uuid)
       and ($7::uuid is null or t.connector_invocation_id < $7::uuid)
     order by t.connector_invocation_id desc
-    limit $4`,
+    limit $4`),
 )
 
 /** $1 workspace, $2 names of the recipient, $3 the person, $4 one message or null for all, $5 now. Returns the messages that were unread. */
@@ -73,7 +73,7 @@ export function listNotifications(
   sql: Sql,
   inbox: Inbox,
   { limit, onlyUnread = false, before = null }: InboxPage,
-): Promise<readonly StoredNotification[]> {
+): Promise<readonly (StoredNotification & Paged)[]> {
   const { workspaceId, recipients, userId } = inbox
   return sql.run(listNotificationsSql, [workspaceId, recipients, userId, limit, onlyUnread, null, before])
 }

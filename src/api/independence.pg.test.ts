@@ -1,0 +1,212 @@
+/** Separation of duties over HTTP: whose decision counts for a requester who administers people, and what a new invitation needs. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { CreatedApiKeyView, InvitedPersonView, MeView } from '#domains/identity'
+import { bySystem } from '#kernel/actor'
+import { createUser, grantOrgRole } from '#domains/identity'
+import { type AgentApi, openAgentApi } from '#test/agents'
+import { call } from '#test/api'
+import { accepted, anOrgRole, aPerson, type TestPerson, TRACE } from '#test/tenant'
+
+const OUTSIDE = { subject: 'May', destination: 'external:finance@example.com' }
+const YES = { decision: 'approved' }
+const ISSUED = '403 approvals.approver.issued_by_requester'
+const LATE_ROLE = '403 approvals.approver.role_by_requester'
+
+type Answer = Awaited<ReturnType<AgentApi['get']>>
+type Shown = {
+  readonly approval_id: string
+  readonly may_decide: boolean
+  readonly blocked_by: { readonly code: string; readonly hint: string } | null
+  readonly not_counted: readonly { readonly name: string; readonly reason: string }[]
+}
+
+describe('a requester who administers people', () => {
+  let room: AgentApi
+  let root: TestPerson
+  let count = 0
+  before(async () => {
+    room = await openAgentApi()
+    root = room.api.ours.people.admin
+    await anOrgRole(room.api.world, room.api.ours.orgId, 'data-owner')
+  })
+  after(() => room.close())
+
+  const outcome = ({ status, body }: Answer) => `${status} ${(body['code'] as string | undefined) ?? 'ok'}`
+  async function ask<T>(path: string, body: unknown, key = root.key): Promise<T> {
+    const answer = await room.post(path, body, key)
+    assert.ok(answer.status < 300, JSON.stringify(answer.body))
+    room.api.world.travel(1_000)
+    return answer.body as T
+  }
+
+  /** Asks for something that a data owner must approve, and returns the approval. */
+  async function request(by = root): Promise<Shown> {
+    const payload = { ...OUTSIDE, subject: `May ${++count}` }
+    const { command_id } = await ask<{ command_id: string }>(
+      '/commands',
+      { task_name: 'Publish Note', payload },
+      by.key,
+    )
+    await room.room.settleWoken()
+    const { items } = (await room.get(`/approvals?command_id=${command_id}`)).body as { items: Shown[] }
+    assert.ok(items[0])
+    room.api.world.travel(1_000)
+    return items[0]
+  }
+  const decide = async ({ approval_id }: Shown, key: string, body: object = YES) =>
+    outcome(await room.post(`/approvals/${approval_id}/resolve`, body, key))
+  const grant = (userId: string, by = root.key) => ask(`/people/${userId}/org-roles`, { org_role: 'data-owner' }, by)
+
+  /** Redeems as anybody who has seen the text could. The clock of the test is in the past, the database decides the expiry. */
+  async function redeem({ invitation }: InvitedPersonView): Promise<string> {
+    await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
+    return (await ask<CreatedApiKeyView>('/invitations/redeem', { invitation }, '')).key
+  }
+  const invite = (name: string, by = root.key, role = 'writer') =>
+    ask<InvitedPersonView>('/people', { external_id: `local:${name}-${++count}`, role }, by)
+
+  test('[H3] cannot decide through a person whom they invited before or after the request', async () => {
+    const before_ = await invite('sock')
+    await grant(before_.user_id)
+    const early = await redeem(before_)
+    const asked = await request()
+    const after_ = await invite('late')
+    await grant(after_.user_id)
+    const late = await redeem(after_)
+    for (const key of [early, late]) {
+      const refused = await room.post(`/approvals/${asked.approval_id}/resolve`, YES, key)
+      assert.equal(outcome(refused), ISSUED)
+      assert.match(String(refused.body['hint']), /identity provider/)
+    }
+    // The inbox of such a person does not offer it, and everybody sees why.
+    const mine = (await room.get('/approvals?mine=true', early)).body as { items: Shown[] }
+    assert.ok(!mine.items.some(({ approval_id }) => approval_id === asked.approval_id))
+    const shown = (await room.get(`/approvals/${asked.approval_id}`, early)).body as Shown
+    assert.equal(shown.may_decide, false)
+    assert.equal(shown.blocked_by?.code, 'approver_not_independent')
+    assert.ok(shown.not_counted.some(({ name, reason }) => /sock/.test(name) && /requester issued/.test(reason)))
+  })
+
+  test('[H3] cannot decide through keys that such a person makes, nor through somebody whom such a person invited', async () => {
+    const second = await invite('second-admin', root.key, 'admin')
+    const secondKey = await redeem(second)
+    const more = await ask<CreatedApiKeyView>('/keys', { name: 'more', role: 'admin' }, secondKey)
+    await ask<CreatedApiKeyView>('/keys', { name: 'self', role: 'admin' }, more.key)
+    const third = await invite('third', more.key)
+    await grant(third.user_id, secondKey)
+    await grant(second.user_id)
+    const thirdKey = await redeem(third)
+    const asked = await request()
+    for (const key of [secondKey, more.key, thirdKey]) assert.equal(await decide(asked, key), ISSUED)
+  })
+
+  test('[H3] people whom somebody else invited decide, and so do people of the identity provider', async () => {
+    const worker = await invite('worker')
+    const workerKey = await redeem(worker)
+    const owner = await invite('owner')
+    await grant(owner.user_id)
+    const ownerKey = await redeem(owner)
+    const asked = await request({ ...root, key: workerKey })
+    assert.equal(await decide(asked, ownerKey), '200 ok')
+
+    const { orgId } = room.api.ours
+    const user = accepted(
+      await createUser(room.api.world, bySystem(TRACE), { orgId, externalId: `auth0|${++count}`, role: 'writer' }),
+    )
+    await grant(user.id.replace(/^/, 'user_').replaceAll('-', ''))
+    const [row] = await room.room.rows<{ issuers: string[] }>(
+      `select issuers from identity.users where id = '${user.id}'`,
+    )
+    assert.deepEqual(row?.issuers, [])
+  })
+
+  test('[H3] a role that the requester granted after the request does not count, by whatever route', async () => {
+    const { world, ours } = room.api
+    const independent = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'writer')
+    const userId = `user_${independent.principal.userId.replaceAll('-', '')}`
+    const asked = await request()
+    assert.equal(await decide(asked, independent.key), '403 approvals.approver.not_asked')
+    await grant(userId)
+    assert.equal(await decide(asked, independent.key), LATE_ROLE)
+    // Through a second administrator whom the requester made, and by taking and giving again.
+    const second = await invite('granter', root.key, 'admin')
+    const secondKey = await redeem(second)
+    await call(room.api.app, `/people/${userId}/org-roles/data-owner`, { method: 'DELETE', key: root.key })
+    await grant(userId, secondKey)
+    assert.equal(await decide(asked, independent.key), LATE_ROLE)
+    // The same role counts for what is requested afterwards, and for other requesters.
+    assert.equal(await decide(await request(), independent.key), '200 ok')
+    const writer = room.api.ours.people.writer
+    const byOther = await request(writer)
+    assert.equal(await decide(byOther, independent.key), '200 ok')
+    accepted(
+      await grantOrgRole(world, bySystem(TRACE), {
+        orgId: ours.orgId,
+        userId: writer.principal.userId,
+        role: 'data-owner',
+      }),
+    )
+    assert.equal(await decide(asked, writer.key), '200 ok')
+  })
+
+  test('[H3] a new invitation for somebody with keys changes nothing until that person or a second administrator agrees', async () => {
+    const ann = await invite('ann')
+    const annKey = await redeem(ann)
+    const again = await ask<InvitedPersonView>(`/people/${ann.user_id}/invite`, {})
+    assert.equal(again.awaits_yes, true)
+    const isLive = async (key: string) => (await room.get('/me', key)).status === 200
+    assert.equal(await isLive(annKey), true)
+    const redeemed = () => room.post('/invitations/redeem', { invitation: again.invitation }, '')
+    await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
+    assert.equal(outcome(await redeemed()), '401 identity.invitation.invalid')
+    // The person is told; the maker cannot agree; a stranger cannot either.
+    const me = (await room.get('/me', annKey)).body as MeView
+    assert.equal(me.invitation_by, `user_${root.principal.userId.replaceAll('-', '')}`)
+    const confirm = (key: string) => room.post(`/people/${ann.user_id}/invite/confirm`, {}, key)
+    assert.equal(outcome(await confirm(root.key)), '403 identity.invitation.own')
+    assert.equal(outcome(await confirm(room.api.ours.people.writer.key)), '403 identity.role.insufficient')
+    assert.deepEqual((await confirm(annKey)).body, { changed: true })
+    assert.equal(await isLive(annKey), false)
+    const next = ((await redeemed()).body as CreatedApiKeyView).key
+    assert.equal(await isLive(next), true)
+    const events = (await room.get('/org/audit?limit=20', root.key)).body as { items: { event_type: string }[] }
+    const types = events.items.map(({ event_type }) => event_type)
+    for (const type of ['user_invited', 'invitation_confirmed', 'invitation_redeemed']) assert.ok(types.includes(type))
+  })
+
+  test('[H3] revoking the keys first, or deactivating and reactivating, needs the same second yes', async () => {
+    const second = await aPerson(room.api.world, { orgId: room.api.ours.orgId, slug: room.api.ours.slug }, 'admin')
+    for (const trick of ['revoke', 'reactivate'] as const) {
+      const ann = await invite('ann')
+      const annKey = await redeem(ann)
+      const { key_id } = (await room.get('/me', annKey)).body as MeView
+      if (trick === 'revoke') await call(room.api.app, `/keys/${key_id}`, { method: 'DELETE', key: root.key })
+      else await ask(`/people/${ann.user_id}/deactivate`, {})
+      const verb = trick === 'revoke' ? 'invite' : 'reactivate'
+      const again = await ask<InvitedPersonView>(`/people/${ann.user_id}/${verb}`, {})
+      assert.equal(again.awaits_yes, true, trick)
+      await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
+      const early = await room.post('/invitations/redeem', { invitation: again.invitation }, '')
+      assert.equal(outcome(early), '401 identity.invitation.invalid')
+      const confirmed = await room.post(`/people/${ann.user_id}/invite/confirm`, {}, second.key)
+      assert.deepEqual(confirmed.body, { changed: true })
+      await redeem(again)
+    }
+  })
+
+  test('[H3] why names the people whose decision does not count', async () => {
+    const sock = await invite('told')
+    await grant(sock.user_id)
+    const asked = await request()
+    const { command_id } = (await room.get(`/approvals/${asked.approval_id}`)).body
+    const why = (await room.get(`/commands/${String(command_id)}/explanation`)).body as { summary: string }
+    assert.doesNotMatch(why.summary, /local:told/)
+    await redeem(sock)
+    const later = (await room.get(`/commands/${String(command_id)}/explanation`)).body as { summary: string }
+    assert.match(
+      later.summary,
+      /The decision of local:told-\d+ does not count, who has credentials that the requester issued/,
+    )
+  })
+})

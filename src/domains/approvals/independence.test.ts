@@ -1,0 +1,63 @@
+/** Who decides independently of the requester: credentials, roles, times, and what the installation counts. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { contractOf, defineApprovalType } from './approval-type.ts'
+import type { Person } from './approver.ts'
+import { findDependence, type Request } from './independence.ts'
+
+const uuid = (n: number) => `0197f3b2-c4d5-7a8e-9b0c-${String(n).padStart(12, '0')}`
+const [root, ann, other] = [uuid(1), uuid(2), uuid(3)]
+const [EARLY, ASKED, LATE] = ['2026-05-01T09:00:00Z', '2026-05-01T10:00:00Z', '2026-05-01T11:00:00Z']
+
+function aRequest({ countsInvited = false, ...more }: Partial<Request> & { readonly countsInvited?: boolean } = {}) {
+  const type = defineApprovalType({ name: 'x', version: '1', riskLevel: 'low', expirationMinutes: 60 })
+  const content = { arguments: {}, effects: [], policy_version: '1', command_version: '1' }
+  const contract = contractOf({ ...type, countsInvited })
+  return {
+    requested_by: `user:${root}`,
+    approver: 'role:data-owner',
+    approver_roles: [],
+    self_decision_allowed: false,
+    request_payload: { ...content, approvers: [], contract, requested_at: ASKED },
+    ...more,
+  }
+}
+const aPerson = (issuers: readonly string[], by: readonly string[] = [], at = EARLY): Person => ({
+  userId: ann,
+  externalId: 'local:ann',
+  orgRoles: ['data-owner'],
+  origins: { issuers, grants: [{ role: 'data-owner', by, at }] },
+})
+
+test('[H3] issued by the requester, directly or not, is the requester; issued by somebody else is not', () => {
+  assert.equal(findDependence(aRequest(), aPerson([root])), 'issued_by_requester')
+  assert.equal(findDependence(aRequest(), aPerson([other, root])), 'issued_by_requester')
+  assert.equal(findDependence(aRequest(), aPerson([other])), undefined)
+  assert.equal(findDependence(aRequest(), aPerson([])), undefined)
+  assert.equal(findDependence(aRequest({ requested_by: `user:${ann}` }), aPerson([])), 'is_requester')
+  assert.equal(findDependence(aRequest({ self_decision_allowed: true }), aPerson([root])), undefined)
+})
+
+test('[H3] an installation that counts invited people counts them, and still no role of after the request', () => {
+  assert.equal(findDependence(aRequest({ countsInvited: true }), aPerson([root])), undefined)
+  assert.equal(findDependence(aRequest({ countsInvited: true }), aPerson([root], [root], LATE)), 'role_by_requester')
+})
+
+test('[H3] a role counts unless the requester, or somebody they issued, granted it after the request', () => {
+  assert.equal(findDependence(aRequest(), aPerson([], [root], EARLY)), undefined)
+  assert.equal(findDependence(aRequest(), aPerson([], [root], ASKED)), 'role_by_requester')
+  assert.equal(findDependence(aRequest(), aPerson([], [root], LATE)), 'role_by_requester')
+  assert.equal(findDependence(aRequest(), aPerson([], [other, root], LATE)), 'role_by_requester')
+  assert.equal(findDependence(aRequest(), aPerson([], [other], LATE)), undefined)
+  // Named in person, the role is not needed.
+  assert.equal(findDependence(aRequest({ approver: `user:${ann}` }), aPerson([], [root], LATE)), undefined)
+  // An approval of an older version knows only its own time.
+  const { requested_at: _, ...older } = aRequest().request_payload
+  const asked = aRequest({ request_payload: older, created_at: new Date(ASKED) })
+  assert.equal(findDependence(asked, aPerson([], [root], LATE)), 'role_by_requester')
+  // A rule writes data_owner, the role is data-owner.
+  assert.equal(
+    findDependence(aRequest({ approver: 'role:data_owner' }), aPerson([], [root], LATE)),
+    'role_by_requester',
+  )
+})
