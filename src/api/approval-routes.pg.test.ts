@@ -33,7 +33,13 @@ describe('the routes of the approvals room', () => {
     const owner: ApprovalDeps['owner'] = {
       onResolved: () => Promise.resolve(),
       revise: async (_, approval, edited) =>
-        accept([await requestFor({ commandId: approval.command_id, content: { ...aContent(), arguments: edited } })]),
+        accept([
+          await requestFor({
+            commandId: approval.command_id,
+            approvalType: approval.approval_type,
+            content: { ...aContent(), arguments: edited },
+          }),
+        ]),
     }
     world = { db, newId, types: approvalTypes, owner }
     const mount = approvalRoutes.mount({ approvals: world }, openPageCursors(api.deps.cursorKey))
@@ -273,7 +279,7 @@ describe('the routes of the approvals room', () => {
   })
 
   test('an approval with edits answers with the fresh approval of the edited content', async () => {
-    const approval = await ask()
+    const approval = await ask({ approvalType: 'editable' })
     const response = await resolve(approval.id, finance, { decision: 'approved', edits: { amount: '10.00' } })
     const decided = (await response.json()) as ResolvedApprovalView
     assert.deepEqual([response.status, decided.status, decided.next], [200, 'approved', 'run_command'])

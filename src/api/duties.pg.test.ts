@@ -1,4 +1,4 @@
-/** Separation of duties over HTTP: one person counts once, quorums of a project, and the risk on the card. */
+/** Separation of duties over HTTP: one person counts once, quorums of a project, edits that need a second person, and the risk on the card. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { ApprovalView } from '#domains/approvals'
@@ -160,6 +160,105 @@ describe('separation of duties', () => {
       })
       assert.equal(body.policy.decision, 'deny', JSON.stringify(count))
     }
+  })
+
+  const edits = { edits: { amount: '900.00' } }
+  const paidFor = async (commandId: string) => {
+    const { body } = await duties.send<{ payload: { subject: string } }>(ana, 'GET', `/commands/${commandId}`)
+    return duties.paid.filter(({ subject }) => subject === body.payload.subject).map(({ amount }) => amount)
+  }
+
+  test('[M3] the approval of an editor does not count for what they wrote: another approver confirms it', async () => {
+    const id = await duties.submit(ana, 'Pay', ['finance'])
+    const asked = one(await duties.open(id), 'finance')
+    const edited = await duties.approve(bob, asked, { ...edits, reason: 'The invoice says 900.' })
+    assert.deepEqual([edited.status, edited.body.status, edited.body.next], [200, 'pending', 'wait'])
+    const fresh = edited.body
+    assert.notEqual(fresh.approval_id, asked.approval_id)
+    assert.deepEqual(fresh.edited?.fields, ['amount'])
+    assert.deepEqual([fresh.edited?.needs_confirmation, fresh.edited?.reason], [true, 'The invoice says 900.'])
+    assert.equal(await duties.settle(id), 'waiting_for_approval')
+    // Neither as it is, nor with another edit.
+    for (const more of [{}, { edits: { amount: '901.00' } }]) {
+      const own = await duties.approve(bob, fresh, more)
+      assert.deepEqual([own.status, own.body.code], [403, 'self_approval'])
+      assert.match(own.body.hint, /-eve/)
+      assert.match(own.body.hint, /-ana/)
+    }
+    const inbox = await duties.send<{ items: ApprovalView[] }>(bob, 'GET', '/approvals?mine=true')
+    assert.ok(!inbox.body.items.some(({ approval_id }) => approval_id === fresh.approval_id))
+    assert.equal((await duties.show(bob, fresh)).may_decide, false)
+    assert.equal((await duties.approve(eve, fresh)).body.next, 'run_command')
+    assert.equal(await duties.settle(id), 'succeeded')
+    assert.deepEqual(await paidFor(id), ['900.00'])
+    const { chain } = await duties.why(id)
+    assert.ok(
+      chain.some(({ text }) =>
+        text.endsWith(
+          '-bob changed amount from "1.00" to "900.00", because: The invoice says 900. Another approver or the requester must confirm it.',
+        ),
+      ),
+      chain.map(({ text }) => text).join('\n'),
+    )
+  })
+
+  test('[M3] the requester confirms in place of the editor, also if there is no other approver', async () => {
+    const solo = await duties.hire('solo', 'treasurer')
+    const id = await duties.submit(ana, 'Pay', ['treasurer', 'manager'])
+    const asked = await duties.open(id)
+    // Not before the edit, and afterwards not in the place of the manager.
+    assert.equal((await duties.approve(ana, one(asked, 'treasurer'))).body.code, 'self_approval')
+    assert.equal((await duties.approve(solo, one(asked, 'treasurer'), edits)).body.next, 'wait')
+    const fresh = await duties.open(id)
+    assert.deepEqual(
+      Object.values(fresh).map(({ blocked_by }) => blocked_by),
+      [null, null],
+    )
+    assert.equal((await duties.approve(ana, one(fresh, 'manager'))).body.code, 'self_approval')
+    assert.equal((await duties.approve(solo, one(fresh, 'treasurer'))).body.code, 'self_approval')
+    const inbox = await duties.send<{ items: ApprovalView[] }>(ana, 'GET', '/approvals?mine=true')
+    assert.deepEqual(
+      inbox.body.items.map(({ approval_id }) => approval_id),
+      [one(fresh, 'treasurer').approval_id],
+    )
+    assert.equal((await duties.approve(ana, one(fresh, 'treasurer'))).body.next, 'wait')
+    assert.deepEqual(await paidFor(id), [])
+    assert.equal((await duties.approve(eve, one(fresh, 'manager'))).body.next, 'run_command')
+    assert.equal(await duties.settle(id), 'succeeded')
+    assert.deepEqual(await paidFor(id), ['900.00'])
+  })
+
+  test('[M3] an editor with two roles approves neither approval of the edited content', async () => {
+    const id = await duties.submit(ana, 'Pay', ['finance', 'manager'])
+    assert.equal((await duties.approve(eve, one(await duties.open(id), 'finance'), edits)).body.next, 'wait')
+    const fresh = await duties.open(id)
+    for (const name of ['finance', 'manager'])
+      assert.equal((await duties.approve(eve, one(fresh, name))).body.code, 'self_approval')
+    // The requester confirms in one of them only.
+    assert.equal((await duties.approve(ana, one(fresh, 'finance'))).body.next, 'wait')
+    assert.equal((await duties.approve(ana, one(fresh, 'manager'))).status, 403)
+    assert.equal(await duties.settle(id), 'waiting_for_approval')
+  })
+
+  test('[M3] a second edit by another approver makes that person the author; an edit by the requester asks the approvers again', async () => {
+    const id = await duties.submit(ana, 'Pay', ['finance'])
+    const first = await duties.approve(bob, one(await duties.open(id), 'finance'), edits)
+    const second = await duties.approve(eve, first.body, { edits: { amount: '800.00' } })
+    assert.equal(second.body.next, 'wait')
+    assert.equal((await duties.approve(eve, second.body)).body.code, 'self_approval')
+    const third = await duties.approve(ana, second.body, { edits: { amount: '700.00' } })
+    assert.equal(third.body.next, 'wait')
+    assert.equal((await duties.approve(ana, third.body)).body.code, 'self_approval')
+    assert.equal((await duties.approve(bob, third.body)).body.next, 'run_command')
+    assert.equal(await duties.settle(id), 'succeeded')
+    assert.deepEqual(await paidFor(id), ['700.00'])
+  })
+
+  test('[M3] a type may let the editor approve', async () => {
+    const id = await duties.submit(ana, 'Pay Edited', ['finance'])
+    assert.equal((await duties.approve(bob, one(await duties.open(id), 'finance'), edits)).body.next, 'run_command')
+    assert.equal(await duties.settle(id), 'succeeded')
+    assert.deepEqual(await paidFor(id), ['900.00'])
   })
 
   test('[D11] the card shows the highest risk of type, task and effects', async () => {

@@ -79,7 +79,7 @@ async function countUnread(cli: Cli): Promise<number> {
 }
 
 export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs: number): string {
-  const { approval_id: id, meanings, blocked_by, not_counted, counts_invited } = approval
+  const { approval_id: id, meanings, blocked_by, not_counted, counts_invited, edited } = approval
   const packet: Partial<ReviewPacket> = approval.packet
   const said = (text: string | undefined) => showLine(text ?? '')
   const hidden = (packet.hidden_characters ?? []).map(showLine).join(', ')
@@ -91,6 +91,7 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
     ['because', said(packet.why)],
     ['rule', said(packet.policy)],
     ['affects', (packet.affected ?? []).map(showLine).join(', ')],
+    ['edited', edited && sayEdited(edited)],
     ['with', shortJson(packet.requested_action?.arguments ?? {}, 2_000)],
     ['careful', hidden === '' ? null : `there are hidden characters in ${hidden}`],
     ['if yes', [said(packet.after_approval), said(meanings['approved'])].filter(Boolean).join(' ')],
@@ -113,6 +114,12 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
 function soFar({ approved_by, approved_by_names, approvals_required }: ApprovalView): string {
   const who = approved_by.map((id, at) => showLine(approved_by_names[at] ?? id)).join(', ')
   return `${approved_by.length} of ${approvals_required} have approved${who === '' ? '' : `: ${who}`}`
+}
+
+function sayEdited({ by, fields, reason, needs_confirmation }: NonNullable<ApprovalView['edited']>): string {
+  const because = reason === null ? '' : `, because: ${showLine(reason)}`
+  const confirm = needs_confirmation ? '; another approver or the requester must confirm it' : ''
+  return `${showLine(by)} changed ${fields.map(showLine).join(', ')}${because}${confirm}`
 }
 
 function sayCounted({ counted_elsewhere }: ApprovalView): string {
@@ -143,6 +150,8 @@ function sayDecided(asked: string, approval: ResolvedApprovalView): Said {
   const note = `${whatNow[next] ?? 'other people still have to approve'}; \`concord why ${commandId}\` shows why\n`
   if (status !== 'pending') return [`${id} ${sayStatus(status)}\n`, note]
   if (isSame(id, asked)) return `${id} counted: ${approved_by.length} of ${approvals_required} have approved\n`
+  if (approval.edited?.needs_confirmation)
+    return [`${id}\n`, 'the request changed, so another approver or the requester must confirm it\n']
   const who = showLine(approval.approver_name ?? approval.approver)
   return [`${id}\n`, `the request changed, so ${who} is asked again: \`concord approve ${id}\`\n`]
 }

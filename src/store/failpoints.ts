@@ -23,6 +23,7 @@ export const failpointNames = [
   'approvals.decision_read',
   'approvals.decision_written',
   'approvals.decision_committed',
+  'approvals.notices_delivered',
   // turns that begin in this process: before the first step, and before the row is handed to the runtime
   'turns.begun',
   'turns.handing',

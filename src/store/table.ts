@@ -56,6 +56,13 @@ export type Table<Row, S extends string, A extends string, E extends string> = {
   eventRow(row: Row, actor: Actor<string>, fact: TableFact<E>): Readonly<Record<string, unknown>>
   /** Inserts such columns. `alias` has them, and is one of the sources in `from`. */
   appendText(alias: string, from: string): string
+  /** Facts with a `round` each, in one statement. */
+  appendOnce(
+    sql: Sql,
+    row: Row,
+    actor: Actor<string>,
+    facts: readonly (TableFact<E> & { readonly round: string })[],
+  ): Promise<void>
   /** True when the fact is new. */
   append(sql: Sql, row: Row, actor: Actor<string>, fact: TableFact<E>): Promise<boolean>
 }
@@ -122,6 +129,15 @@ export function defineTable<Row extends object>() {
         return `insert into ${log.table} (${names.join(', ')})
   select ${names.map((name) => `${alias}.${name}`).join(', ')} from ${from}
   returning true as appended`
+      },
+      async appendOnce(sql, row, actor, facts) {
+        const log = spec.log ?? absent(spec.name, 'log')
+        await appendEvents(
+          sql,
+          log,
+          facts.map((fact) => linked(row, actor, fact)),
+          { once: true },
+        )
       },
       async append(sql, row, actor, fact) {
         const log = spec.log ?? absent(spec.name, 'log')

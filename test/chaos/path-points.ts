@@ -60,7 +60,10 @@ export const turnGroups: readonly PointGroup[] = [
   // A held flush delays every caller, so these two have their own kills.
   batch('pay', 'lane.batch_taken'),
   batch('pay', 'lane.committed'),
-  [...turn('agreed', 'commands.approval_written'), ...turn('blind', 'commands.outcome_asked')],
+  [
+    ...turn('agreed', 'commands.approval_written', 'approvals.notices_delivered'),
+    ...turn('blind', 'commands.outcome_asked'),
+  ],
   [
     ...turn('agreed', 'commands.approval_requested'),
     ...turn('told', 'commands.input_requested'),

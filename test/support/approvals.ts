@@ -36,6 +36,13 @@ export const approvalTypes = openApprovalTypes([
     editsAllowed: true,
   }),
   defineApprovalType({
+    name: 'editable',
+    version: '1',
+    riskLevel: 'low',
+    expirationMinutes: 60,
+    editsAllowed: true,
+  }),
+  defineApprovalType({
     name: 'patient',
     version: '1',
     riskLevel: 'low',

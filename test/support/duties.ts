@@ -85,6 +85,7 @@ function definitions(paid: Duties['paid']): readonly Definition[] {
       },
     }),
     ...defineWork({ ...work, name: 'Pay' }),
+    ...defineWork({ ...work, name: 'Pay Edited', type: { approval: { editor_may_approve: true } } }),
     ...defineWork({ ...work, name: 'Pay Two', type: { approval: { approver: 'role:finance', quorum: 2 } } }),
   ]
 }

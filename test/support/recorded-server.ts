@@ -126,6 +126,7 @@ export function anApprovalView(more: Partial<ApprovalView> = {}): ApprovalView {
     domain_effect_id: null,
     approval_type: 'command_approval',
     counted_elsewhere: [],
+    edited: null,
     status: 'pending',
     requested_by: 'user_0197f3b2c4d57a8e9b0c1d2e3f405163',
     requested_by_name: 'local:ana',

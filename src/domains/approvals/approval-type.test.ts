@@ -19,13 +19,14 @@ test('[APR-18] a type says what is required, who is asked, until when, how risky
   })
   assert.equal(type.quorum, 1)
   assert.equal(type.selfDecision, false)
-  assert.deepEqual(contractOf(type), {
+  assert.deepEqual(contractOf(type, 'low'), {
     type_version: '1',
     about: 'command',
     decision_values: ['approved', 'rejected', 'request_changes'],
     meanings: {},
     reason_required: ['rejected', 'request_changes'],
     edits_allowed: false,
+    editor_may_approve: true,
     resume: {
       on_approved: 'run_command',
       on_rejected: 'fail_command',

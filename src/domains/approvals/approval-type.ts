@@ -37,6 +37,8 @@ export type ApprovalType = {
   /** The decisions that need a reason. */
   readonly reasonRequired: readonly DecisionValue[]
   readonly editsAllowed: boolean
+  /** Whether the approval of whoever edited the request counts for the edited content. Null: only if the risk is low. */
+  readonly editorMayApprove: boolean | null
   readonly resume: Resume
   readonly remindersAfterMinutes: readonly number[]
   readonly escalation: { readonly afterMinutes: number; readonly role: string } | null
@@ -93,6 +95,7 @@ function fillIn(input: ApprovalTypeInput): ApprovalType {
     meanings: {},
     reasonRequired: ['rejected', 'request_changes'],
     editsAllowed: false,
+    editorMayApprove: null,
     remindersAfterMinutes: [],
     escalation: null,
     ui: {},
@@ -128,8 +131,8 @@ function faultOf(type: ApprovalType): string | undefined {
   return undefined
 }
 
-/** The part of the type that is copied to the row. */
-export function contractOf(type: ApprovalType): AskedContract {
+/** The part of the type that is copied to the row. `risk` is that of the request, which can be higher than that of the type. */
+export function contractOf(type: ApprovalType, risk: RiskLevel): AskedContract {
   return {
     type_version: type.version,
     about: type.about,
@@ -137,6 +140,7 @@ export function contractOf(type: ApprovalType): AskedContract {
     meanings: type.meanings,
     reason_required: type.reasonRequired,
     edits_allowed: type.editsAllowed,
+    editor_may_approve: type.editorMayApprove ?? risk === 'low',
     resume: type.resume,
     reminders_after_minutes: type.remindersAfterMinutes,
     escalation: type.escalation && {

@@ -18,6 +18,9 @@ type VoteSql = Readonly<
   Record<'approval' | 'workspace' | 'person' | 'key' | 'state' | 'reason' | 'hash' | 'at', string>
 >
 
+/** Whoever edited the content of `t`, if their approval does not count; null without one. */
+export const authorOf = `t.request_payload->'edits'->>'author'`
+
 /** Whether `person` has approved another open or approved approval of the command of `t`. An approval about an effect is independent. */
 export const countsElsewhere = (person: string): string => `exists (
        select from concord.approvals o
@@ -44,6 +47,7 @@ function voteText({ approval, workspace, person, key, state, reason, hash, at }:
      and (t.expires_at is null or t.expires_at > statement_timestamp())
      and t.payload_hash = ${hash}
      and (${state} <> 'approved' or not (${person} = any (t.approved_by) or ${countsElsewhere(person)}))
+     and (${state} <> 'approved' or ${person} is distinct from ${authorOf})
      and (t.self_decision_allowed or t.requested_by <> ${person})`
 }
 

@@ -51,8 +51,8 @@ describe('approving with edits', () => {
     return row?.payload
   }
 
-  test('the yes counts for a fresh approval of the edited content; the old one is closed and points to it', async () => {
-    const old = await room.ask()
+  test('at low risk the yes counts for a fresh approval of the edited content; the old one is closed and points to it', async () => {
+    const old = await room.ask({ approvalType: 'editable' })
     const { approval, next } = accepted(await edit(old, room.approver, '60.00'))
     assert.notEqual(approval.approval_id, old.approval_id)
     assert.equal(next, 'run_command')
@@ -62,6 +62,7 @@ describe('approving with edits', () => {
       by: `user:${room.approver.userId}`,
       of: old.approval_id,
       fields: ['amount'],
+      reason: null,
     })
     const closed = await room.read(old)
     assert.deepEqual(
@@ -103,7 +104,10 @@ describe('approving with edits', () => {
     const [first, editor, third] = [room.member(), room.member(), room.member()]
     accepted(await room.decide(old, first, 'approved'))
     const { approval, next } = accepted(await edit(old, editor, '60.00'))
-    assert.deepEqual([approval.status, next, approval.approved_by], ['pending', 'wait', [`user:${editor.userId}`]])
+    assert.deepEqual([approval.status, next, approval.approved_by], ['pending', 'wait', []])
+    const own = await room.decide(approval, editor, 'approved')
+    assert.equal(own.ok ? 'ok' : own.code, 'self_approval')
+    assert.equal(accepted(await room.decide(approval, first, 'approved')).next, 'wait')
     assert.equal(accepted(await room.decide(approval, third, 'approved')).next, 'run_command')
   })
 

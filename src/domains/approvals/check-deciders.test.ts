@@ -36,7 +36,7 @@ function anApproval(more: Partial<StoredApproval> & { readonly approvers?: reado
     approved_by: [],
     approvals_required: 1,
     self_decision_allowed: false,
-    request_payload: { approvers, contract: contractOf(type) },
+    request_payload: { approvers, contract: contractOf(type, 'low') },
     ...row,
   } as unknown as StoredApproval
 }

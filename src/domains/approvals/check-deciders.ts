@@ -1,15 +1,13 @@
 /** Checks whether enough persons can decide an open approval now, and explains why not. */
 import { type ActivePerson, listActive } from '#domains/identity'
-import { bySystem } from '#kernel/actor'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, type Sql, statement } from '#store'
-import { approvalTable, findDatabaseTime } from './approval.ts'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
-import { resolveApprovers } from './request-approval.ts'
+import { payloadOf, resolveApprovers } from './request-approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
-import { countedIn, requestContract } from './decide-vote.ts'
+import { countedIn, isAuthor, requestContract } from './decide-vote.ts'
 import { findDependence, INDEPENDENT, sayDependence } from './independence.ts'
-import { type ApprovalTypes, contractOf } from './approval-type.ts'
+import type { ApprovalTypes } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Stable, since programs read them. */
@@ -33,7 +31,7 @@ export type Blocked = {
 }
 
 /** The part of an approval that decides who may answer; a request that is not stored yet also has it. */
-type Asking = Pick<
+export type Asking = Pick<
   StoredApproval,
   | 'status'
   | 'approver'
@@ -92,7 +90,8 @@ function ableOf(
   return persons.filter((person) => {
     const ref = personOf(person)
     const isCounted = approval.approved_by.includes(ref) || countedIn(others, ref).length > 0
-    return isAsked(approval, person) && !isAgent(person) && !isCounted && findDependence(approval, person) === undefined
+    const isFree = findDependence(approval, person) === undefined && !isAuthor(approval, ref)
+    return isAsked(approval, person) && !isAgent(person) && !isCounted && isFree
   })
 }
 
@@ -272,22 +271,17 @@ export async function findRequestsBlocked(
   )
 }
 
-function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Asking> {
+export function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Asking> {
   const type = types.find(request.approvalType)
   if (!type.ok) return type
   const asked = resolveApprovers(type.value, request)
   if (!asked.ok) return asked
-  const { approver, approvers, roles, requestedBy, approvalsRequired, selfDecisionAllowed } = asked.value
+  const { approver, roles, requestedBy, approvalsRequired, selfDecisionAllowed } = asked.value
   return accept({
     status: 'pending',
     approver,
     approver_roles: roles,
-    request_payload: {
-      ...request.content,
-      approvers,
-      contract: contractOf(type.value),
-      ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
-    },
+    request_payload: payloadOf(request, asked.value),
     domain_effect_id: request.domainEffectId ?? null,
     requested_by: requestedBy,
     approved_by: [],
@@ -304,20 +298,21 @@ function listAsked(sql: Sql, workspaceId: string, asked: readonly Asking[]) {
   })
 }
 
-/** Records the block once for each cause. Returns undefined when enough persons can decide. */
-export async function noteBlocked(
+/** For the turns of an approval; `others` are the other approvals of its command. */
+export async function findBlocked(
   { db }: Pick<ApprovalDeps, 'db'>,
-  approval: StoredApproval,
-  traceId: string,
+  { approval, others }: { readonly approval: StoredApproval; readonly others: readonly Asking[] },
 ): Promise<BlockedNotice | undefined> {
-  const blocked = (await findStanding(db, [approval])).get(approval.approval_id)?.blocked
+  const persons = await listAsked(db, approval.workspace_id, [approval, ...others])
+  const blocked = checkDeciders(approval, persons, others)
   if (!blocked) return undefined
   const none = { userIds: [], orgRoles: [] }
   const active = await listActive(db, { workspaceId: approval.workspace_id, ...none, admins: true })
-  const admins = active.map(({ userId }) => `user:${userId}`)
+  return { blocked, admins: active.map(({ userId }) => `user:${userId}`) }
+}
+
+/** The same cause is one event. */
+export function blockedFact({ blocked, admins }: BlockedNotice, at: Date) {
   const { code, reason, possible, required } = blocked
-  const at = await findDatabaseTime(db)
-  const payload = { code, reason, possible, required, admins }
-  await approvalTable.append(db, approval, bySystem(traceId), { type: 'approval_blocked', at, payload, round: code })
-  return { blocked, admins }
+  return { type: 'approval_blocked', at, payload: { code, reason, possible, required, admins }, round: code } as const
 }

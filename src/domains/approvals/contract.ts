@@ -8,7 +8,7 @@ import { statesOf } from '#kernel/machine'
 import { approvalMachine } from '#kernel/machines/approval'
 import type { Names, Origins } from '#domains/identity'
 import { type Person, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
-import { requestContract, type NextStep } from './decide-vote.ts'
+import { isAuthor, requestContract, type NextStep } from './decide-vote.ts'
 import { blockCodes, type Standings } from './check-deciders.ts'
 import { findDependence } from './independence.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
@@ -67,6 +67,18 @@ export const approvalView = z
       .meta({ example: { approved: 'Run it as shown.' }, description: 'What each decision means.' }),
     reason_required: z.array(z.enum(decisionValues)).meta({ description: 'Decisions that need a reason.' }),
     edits_allowed: z.boolean().meta({ description: 'Whether arguments may be changed with the approval.' }),
+    edited: z
+      .object({
+        by: z.string().meta({ description: 'Who changed the request.' }),
+        fields: z.array(z.string()),
+        reason: z.string().nullable(),
+        needs_confirmation: z.boolean().meta({
+          description:
+            'Whether another approver or the requester must confirm the change: the approval of the editor does not count.',
+        }),
+      })
+      .nullable()
+      .meta({ description: 'What an approver changed in the request; null: nothing.' }),
     payload_hash: textView(HASH, 'Send it along to decide about exactly this.'),
     packet: json('What to look at: eight items, hidden characters made visible.'),
     expires_at: timeView('Without a decision by then it is refused; null never expires.').nullable(),
@@ -134,6 +146,7 @@ export type ResolvedApprovalView = z.infer<typeof resolvedApprovalView>
 export function personsNamed(approvals: readonly StoredApproval[], standings: Standings): readonly string[] {
   return personIdsOf([
     ...approvals.flatMap((each) => [each.requested_by, each.approver, each.decided_by, ...each.approved_by]),
+    ...approvals.flatMap((each) => each.request_payload.edits?.by ?? []),
     ...[...standings.values()].flatMap(({ elsewhere }) => elsewhere),
   ])
 }
@@ -173,11 +186,13 @@ export function toApprovalView(
     approved_by: approval.approved_by.map(showActor),
     approved_by_names: approval.approved_by.map(named),
     counted_elsewhere: elsewhere.map((actor) => named(actor) ?? showActor(actor)),
-    may_decide: !isAgent(viewer) && isIndependent && isAsked(approval, viewer) && !isCounted,
+    may_decide:
+      !isAgent(viewer) && isIndependent && isAsked(approval, viewer) && !isCounted && !isAuthor(approval, person),
     decision_values: [...contract.decision_values],
     meanings: { ...contract.meanings },
     reason_required: [...contract.reason_required],
     edits_allowed: contract.edits_allowed,
+    edited: editedView(approval, named),
     payload_hash: approval.payload_hash,
     packet: { ...approval.review_packet, requester: showActor(approval.review_packet.requester) },
     expires_at: orNull(approval.expires_at, formatInstant),
@@ -191,6 +206,12 @@ export function toApprovalView(
     not_counted: notCounted.map(({ userId, name, reason }) => ({ user_id: encodeId('user', userId), name, reason })),
     counts_invited: contract.counts_invited === true,
   }
+}
+
+function editedView({ request_payload: { edits } }: StoredApproval, named: (actor: string) => string | null) {
+  if (!edits) return null
+  const { by, fields, reason = null, author } = edits
+  return { by: named(by) ?? showActor(by), fields: [...fields], reason, needs_confirmation: author !== undefined }
 }
 
 export function toApprovalDetailView(approval: StoredApproval, viewer: Person, around: Around): ApprovalDetailView {

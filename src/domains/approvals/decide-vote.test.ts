@@ -28,7 +28,7 @@ function anApproval(more: Partial<StoredApproval> = {}): StoredApproval {
     requested_by: `user:${uuid(0)}`,
     approver: 'role:finance',
     approval_type: 'x',
-    request_payload: { ...content, approvers: [], contract: contractOf(type) },
+    request_payload: { ...content, approvers: [], contract: contractOf(type, 'low') },
     // The judgement does not look at the packet.
     review_packet: {} as StoredApproval['review_packet'],
     status: 'pending',
@@ -243,6 +243,7 @@ describe('what happens next', () => {
   test('a question about an effect stands alone: it happened, or it did not', () => {
     const contract = contractOf(
       defineApprovalType({ name: 'y', version: '1', about: 'effect', riskLevel: 'high', expirationMinutes: null }),
+      'low',
     )
     const question = (status: StoredApproval['status']) =>
       gate(status, { domain_effect_id: uuid(7), request_payload: { ...anApproval().request_payload, contract } })

@@ -44,6 +44,11 @@ export const REASON_CHARS_MAX = 2_000
 /** Another approval of the same command. */
 export type Sibling = Pick<StoredApproval, 'status' | 'payload_hash' | 'approver' | 'approved_by'>
 
+/** Whoever edited the content is one of its authors. */
+export function isAuthor({ request_payload }: Pick<StoredApproval, 'request_payload'>, person: string): boolean {
+  return request_payload.edits?.author === person
+}
+
 /** The approvals of `others` in which the person counts: one person counts once per command, whatever roles they hold. */
 export function countedIn<One extends Pick<Sibling, 'status' | 'approved_by'>>(
   others: readonly One[],
@@ -91,6 +96,11 @@ export function decideVote(
     })
   }
   if (dependence) return refuseDependent(approval, dependence)
+  if (decision === 'approved' && isAuthor(approval, person)) {
+    return refuse('self_approval', 'You edited this request, so another approver or the requester must confirm it.', {
+      facts: { approver: showActor(approval.approver) },
+    })
+  }
   if (decision === 'approved' && approval.approved_by.includes(person)) {
     return refuse('approvals.vote.repeated', 'Your approval is already counted. Somebody else must also approve.', {
       facts: { approved: approval.approved_by.length, required: approval.approvals_required },
@@ -230,6 +240,7 @@ export function requestContract(approval: Pick<StoredApproval, 'request_payload'
     meanings: {},
     reason_required: ['rejected', 'request_changes'],
     edits_allowed: false,
+    editor_may_approve: false,
     resume: about === 'command' ? gateResume : effectResume,
     reminders_after_minutes: [],
     escalation: null,

@@ -4,7 +4,9 @@ import { type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
 import { TRACE } from '#test/tenant'
 import { cancelApprovals } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import { expireApprovals, recordNotified } from './sweep-approvals.ts'
+import { openApprovalDrive } from './drive-approval.ts'
+import { appChannel } from './notify-approvers.ts'
+import { expireApprovals } from './sweep-approvals.ts'
 import { findPending } from './list-approvals.ts'
 
 describe('approvals that end without an answer', () => {
@@ -132,9 +134,14 @@ describe('approvals that end without an answer', () => {
 
   test('[APR-17] requested, notified, decided, expired and cancelled each leave an audit row with actor and target', async () => {
     const [decided, expired, cancelled] = [await room.ask(), await room.ask({ expiresInMinutes: 5 }), await room.ask()]
-    for (let time = 0; time < 3; time++) {
-      await room.world.db.transaction((tx) => recordNotified(tx, decided, { channel: 'mail', traceId: TRACE }))
-    }
+    const drive = openApprovalDrive({
+      ...room.world,
+      channels: [appChannel],
+      random: () => 0.5,
+      newTraceId: () => TRACE,
+    })
+    const fence = { token: '', turn: 'turn:approval:test:1', attempt: 1, signal: new AbortController().signal }
+    for (let time = 0; time < 3; time++) await drive(decided.approval_id, fence)
     await room.decide(decided, room.approver, 'rejected')
     await room.age(expired, 6)
     await sweep()

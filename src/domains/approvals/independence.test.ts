@@ -12,7 +12,7 @@ const [EARLY, ASKED, LATE] = ['2026-05-01T09:00:00Z', '2026-05-01T10:00:00Z', '2
 function aRequest({ countsInvited = false, ...more }: Partial<Request> & { readonly countsInvited?: boolean } = {}) {
   const type = defineApprovalType({ name: 'x', version: '1', riskLevel: 'low', expirationMinutes: 60 })
   const content = { arguments: {}, effects: [], policy_version: '1', command_version: '1' }
-  const contract = contractOf({ ...type, countsInvited })
+  const contract = contractOf({ ...type, countsInvited }, 'low')
   return {
     requested_by: `user:${root}`,
     approver: 'role:data-owner',

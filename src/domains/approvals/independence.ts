@@ -16,11 +16,13 @@ type Dependence = (typeof dependences)[number]
 
 /** Undefined: the decision of the person counts, if the person is asked. */
 export function findDependence(request: Request, person: Person): Dependence | undefined {
-  if (!request.self_decision_allowed) {
-    if (personOf(person) === request.requested_by) return 'is_requester'
-    const isCounted = request.request_payload.contract?.counts_invited === true
-    if (!isCounted && isIssuedByRequester(request, person)) return 'issued_by_requester'
-  }
+  const { contract, edits } = request.request_payload
+  const isOwn = personOf(person) === request.requested_by
+  if (isOwn && !request.self_decision_allowed) return 'is_requester'
+  // After an edit the requester may confirm, and everybody else has to be independent as before.
+  const isOpen = request.self_decision_allowed && edits?.author === undefined
+  const isCounted = contract?.counts_invited === true
+  if (!isOwn && !isOpen && !isCounted && isIssuedByRequester(request, person)) return 'issued_by_requester'
   const older = { ...person, orgRoles: rolesBefore(request, person) }
   return isAsked(request, person) && !isAsked(request, older) ? 'role_by_requester' : undefined
 }

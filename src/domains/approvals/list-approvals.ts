@@ -3,7 +3,7 @@ import type { JsonObject } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { cutPage, type Db, type Paged, pageText, scoped, type Sql, statement } from '#store'
-import { approvalTable, countsElsewhere } from './approval.ts'
+import { approvalTable, authorOf, countsElsewhere } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { type Person, personOf, refsOf, rolesOf, showActor } from './approver.ts'
 import { findStanding } from './check-deciders.ts'
@@ -24,6 +24,7 @@ const listInbox = statement<InboxRow>(
             and (t.self_decision_allowed or (t.requested_by <> $2::text
                  and (not t.requested_by = any ($11::text[]) or t.request_payload @> '{"contract": {"counts_invited": true}}')))
             and not $2::text = any (t.approved_by) and not ${countsElsewhere('$2::text')}
+            and $2::text is distinct from ${authorOf}
             and (t.expires_at is null or t.expires_at > statement_timestamp())) as is_mine) own
     where t.workspace_id = $1::uuid and t.status = 'pending' and (own.is_mine or not $5::boolean)
       and ($6::text is null or t.approval_type = $6)
@@ -202,6 +203,9 @@ export type ApprovalEdit = {
   readonly of: string
   readonly by: string
   readonly fields: readonly string[]
+  readonly reason: string | null
+  /** Whether somebody else had to confirm it. */
+  readonly is_author: boolean
   readonly before: JsonObject
   readonly after: JsonObject
 }
@@ -210,7 +214,8 @@ export type ApprovalEdit = {
 const listEditRows = statement<ApprovalEdit>(
   'approvals.list_edits',
   `select distinct on (o.approval_id) n.approval_id, o.approval_id as of, n.request_payload->'edits'->>'by' as by,
-          n.request_payload->'edits'->'fields' as fields,
+          n.request_payload->'edits'->'fields' as fields, n.request_payload->'edits'->>'reason' as reason,
+          n.request_payload->'edits' ? 'author' as is_author,
           o.request_payload->'arguments' as before, n.request_payload->'arguments' as after
      from concord.approvals n
      join concord.approvals o on o.workspace_id = n.workspace_id

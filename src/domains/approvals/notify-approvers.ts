@@ -1,18 +1,17 @@
 /** Notifies approvers: plans which notices are due on which channel, and makes one attempt of each. */
 import { createHmac } from 'node:crypto'
-import { bySystem } from '#kernel/actor'
 import type { Clock, Random } from '#kernel/clock'
 import { encodeId } from '#kernel/ids'
 import { decideRetry } from '#kernel/retry'
 import { outboxRetry } from '#kernel/retry-policy'
 import { redactText } from '#kernel/secret-shapes'
-import { statement } from '#store'
-import { approvalTable, findDatabaseTime } from './approval.ts'
+import { type Sql, statement } from '#store'
+import { findDatabaseTime } from './approval.ts'
+import type { Asking } from './check-deciders.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { showActor } from './approver.ts'
 import { requestContract } from './decide-vote.ts'
 import type { ApprovalDeps, BlockedNotice, Delivery, NoticeChannel, NoticeName } from './deps.ts'
-import { recordNotified } from './sweep-approvals.ts'
 
 type DueNotice = { readonly notice: NoticeName; readonly channel: string; readonly attempt: number }
 type NoticePlan = { readonly deliver: readonly DueNotice[]; readonly retryAt: Date | null }
@@ -24,9 +23,7 @@ export function planNotices(
   now: Date,
   isBlocked = false,
 ): NoticePlan {
-  const reminders = records
-    .filter(({ event_type }) => event_type === 'approval_reminded')
-    .map(({ payload }) => Number(payload['reminder']))
+  const reminders = remindersOf(records)
   const notices: NoticeName[] = [
     'requested',
     ...(reminders.length > 0 ? ([`reminder:${Math.max(...reminders)}`] as const) : []),
@@ -51,8 +48,11 @@ export function planNotices(
 }
 
 function retryTimeOf(failed: readonly NoticeRecord[]): Date | null {
-  const at = failed.at(-1)?.payload['retry_at']
-  return typeof at === 'string' ? new Date(at) : null
+  return timeOf(failed.at(-1)?.payload['retry_at'])
+}
+
+export function timeOf(text: unknown): Date | null {
+  return typeof text === 'string' ? new Date(text) : null
 }
 
 /** Returns the time of the next attempt of a failed notice, or null when no retry is left. */
@@ -79,15 +79,62 @@ export type NoticeRecord = {
   readonly payload: Readonly<Record<string, unknown>>
 }
 
-/** $1 command, $2 approval. Filters by command, since the index is on it. */
-const listNoticeRecords = statement<NoticeRecord>(
-  'approvals.list_notice_records',
-  `select e.event_type, e.payload
-     from concord.domain_events e
-    where e.command_id = $1::uuid and e.payload->>'approval_id' = $2
-      and e.event_type in ('approval_reminded', 'approval_escalated', 'approval_notified', 'approval_notice_failed')
-    order by e.seq`,
+type TurnRow = StoredApproval & {
+  readonly read_at: Date
+  readonly records: readonly NoticeRecord[]
+  readonly others: readonly Asking[]
+}
+
+/** $1 approval. The events are found by the command, since the index is on it. */
+const readTurnRow = statement<TurnRow>(
+  'approvals.read_turn',
+  `select t.*, statement_timestamp() as read_at,
+          coalesce((select json_agg(json_build_object('event_type', e.event_type, 'payload', e.payload) order by e.seq)
+             from concord.domain_events e
+            where e.command_id = t.command_id and e.payload->>'approval_id' = t.approval_id::text
+              and e.event_type in ('approval_reminded', 'approval_escalated', 'approval_notified', 'approval_notice_failed')
+          ), '[]') as records,
+          coalesce((select json_agg(to_json(o))
+             from concord.approvals o
+            where o.command_id = t.command_id and o.approval_id <> t.approval_id and o.superseded_by is null
+              and o.domain_effect_id is null and t.domain_effect_id is null and o.status in ('pending', 'approved')
+          ), '[]') as others
+     from concord.approvals t where t.approval_id = $1::uuid`,
 )
+
+/** What a turn has to know: the approval, the time of the database, the recorded notices, and the other approvals of the command. */
+type ApprovalTurn = {
+  readonly approval: StoredApproval
+  readonly now: Date
+  readonly records: readonly NoticeRecord[]
+  readonly others: readonly Asking[]
+}
+
+export async function readTurn(sql: Sql, approvalId: string): Promise<ApprovalTurn | undefined> {
+  const [row] = await sql.run(readTurnRow, [approvalId])
+  if (!row) return undefined
+  const { read_at: now, records, others, ...approval } = row
+  return { approval, now, records, others }
+}
+
+/** Whether the expiry, the escalation or a reminder is due. The sweeps check it again when they write. */
+export function isDue({ approval, now, records }: ApprovalTurn): boolean {
+  const { reminders_after_minutes: reminders, escalation } = requestContract(approval)
+  const isPast = (minutes: number) => approval.created_at.getTime() + minutes * 60_000 <= now.getTime()
+  const isExpired = approval.expires_at !== null && approval.expires_at <= now
+  const isEscalated = escalation === null || approval.approver_roles.includes(escalation.role)
+  return (
+    isExpired ||
+    (!isEscalated && isPast(escalation.after_minutes)) ||
+    reminders.filter(isPast).length > Math.max(0, ...remindersOf(records))
+  )
+}
+
+function remindersOf(records: readonly NoticeRecord[]): readonly number[] {
+  return records
+    .filter(({ event_type }) => event_type === 'approval_reminded')
+    .map(({ payload }) => Number(payload['reminder']))
+}
 
 export type ApprovalDriveDeps = ApprovalDeps & {
   readonly channels: readonly NoticeChannel[]
@@ -95,46 +142,43 @@ export type ApprovalDriveDeps = ApprovalDeps & {
   readonly newTraceId: () => string
 }
 
-/** Plans from the recorded events of earlier notices. */
-export async function readDueNotices(
-  { db, channels }: ApprovalDriveDeps,
-  { command_id, approval_id }: StoredApproval,
-  isBlocked: boolean,
-) {
-  const records = await db.run(listNoticeRecords, [command_id, approval_id])
-  const names = channels.map(({ name }) => name)
-  return planNotices(records, names, await findDatabaseTime(db), isBlocked)
+/** An event of one turn; the turn writes all of them together. */
+export type NoticeFact = {
+  readonly type: 'approval_notified' | 'approval_notice_failed' | 'approval_blocked'
+  readonly at: Date
+  readonly payload: Readonly<Record<string, unknown>>
+  readonly round: string
 }
 
-/** Makes one attempt on one channel and records the result. */
+type Attempt = { readonly at: Date; readonly signal: AbortSignal; readonly blocked: BlockedNotice | undefined }
+
+/** Makes one attempt on one channel and returns its result. */
 export async function deliverNotice(
   deps: ApprovalDriveDeps,
   approval: StoredApproval,
-  { notice, channel: name, attempt }: DueNotice,
-  { traceId, signal, blocked }: { traceId: string; signal: AbortSignal; blocked: BlockedNotice | undefined },
-): Promise<void> {
+  due: DueNotice,
+  { at, signal, blocked }: Attempt,
+): Promise<NoticeFact> {
+  const { notice, channel: name } = due
   const channel = deps.channels.find((each) => each.name === name)
-  if (!channel) return
+  const told = notice === 'blocked' ? { blocked } : {}
   try {
-    const told = notice === 'blocked' ? { blocked } : {}
-    await channel.deliver({ id: `${approval.approval_id}:${notice}`, notice, approval, signal, ...told })
+    await channel?.deliver({ id: `${approval.approval_id}:${notice}`, notice, approval, signal, ...told })
   } catch (error) {
-    await recordFailure(deps, approval, { notice, channel: name, attempt, error, traceId })
-    return
+    return failedFact(deps, due, error, await findDatabaseTime(deps.db))
   }
-  await deps.db.transaction((tx) => recordNotified(tx, approval, { channel: name, notice, traceId }))
+  const payload = { channel: name, notice, approver: approval.approver }
+  return { type: 'approval_notified', at, payload, round: `${name}:${notice}` }
 }
 
-type Failed = DueNotice & { readonly error: unknown; readonly traceId: string }
 const ERROR_LENGTH_MAX = 500
 
-async function recordFailure(
-  { db, random }: ApprovalDriveDeps,
-  approval: StoredApproval,
-  { notice, channel, attempt, error, traceId }: Failed,
-): Promise<void> {
-  const at = await findDatabaseTime(db)
-  const retryAt = nextNoticeAt(attempt, at, random)
+function failedFact(
+  { random }: ApprovalDriveDeps,
+  { notice, channel, attempt }: DueNotice,
+  error: unknown,
+  at: Date,
+): NoticeFact {
   const text = error instanceof Error ? error.message : String(error)
   const payload = {
     channel,
@@ -142,10 +186,9 @@ async function recordFailure(
     attempt,
     // A receiver may repeat a rejected credential in its error.
     error: redactText(text.replaceAll('\0', '')).slice(0, ERROR_LENGTH_MAX),
-    retry_at: retryAt?.toISOString() ?? null,
+    retry_at: nextNoticeAt(attempt, at, random)?.toISOString() ?? null,
   }
-  const fact = { type: 'approval_notice_failed', at, payload, round: `${channel}:${notice}:${attempt}` } as const
-  await approvalTable.append(db, approval, bySystem(traceId), fact)
+  return { type: 'approval_notice_failed', at, payload, round: `${channel}:${notice}:${attempt}` }
 }
 
 /** Sends nothing: the inbox reads the approval itself, and the event feed carries the record of the notice. */

@@ -2,12 +2,18 @@
 import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
-import { higherRisk } from '#kernel/policy/policy'
+import { higherRisk, type RiskLevel } from '#kernel/policy/policy'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement, type Tx, untilSettled } from '#store'
 import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'
-import { actorAs, approvalTable, cancelApprovals, findDatabaseTime } from './approval.ts'
-import { approvalHash, type ApprovalRequest, type RequestPayload, type StoredApproval } from './stored-approval.ts'
+import { actorAs, approvalTable, cancelApprovals } from './approval.ts'
+import {
+  approvalHash,
+  type ApprovalRequest,
+  type AskedContract,
+  type RequestPayload,
+  type StoredApproval,
+} from './stored-approval.ts'
 import { approverRef, type Asked, isPersonRef, roleSlug } from './approver.ts'
 import { refuseChanged } from './decide-vote.ts'
 import type { ApprovalDeps } from './deps.ts'
@@ -21,6 +27,10 @@ type ResolvedApprovers = {
   readonly roles: readonly string[]
   readonly approvalsRequired: number
   readonly selfDecisionAllowed: boolean
+  readonly riskLevel: RiskLevel
+  readonly contract: AskedContract
+  /** Whoever edited the request, if their approval does not count. */
+  readonly author: string | undefined
 }
 
 export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): Decision<ResolvedApprovers> {
@@ -39,13 +49,22 @@ export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): 
       hint: 'Name a person as user:<uuid>, or an org role.',
     })
   }
+  const riskLevel = higherRisk(type.riskLevel, request.riskLevel)
+  const contract = contractOf(type, riskLevel)
+  const editor = request.edits?.by
+  const author = editor === requestedBy || contract.editor_may_approve ? undefined : editor
+  const confirmers =
+    author !== undefined && request.requesterMayConfirm && isPersonRef(requestedBy) ? [requestedBy] : []
   const resolved: ResolvedApprovers = {
     requestedBy,
+    riskLevel,
+    contract,
+    author,
     approver,
-    approvers: [...new Set(approvers.filter((ref) => ref !== undefined))],
+    approvers: [...new Set([...approvers.filter((ref) => ref !== undefined), ...confirmers])],
     roles: [...new Set(roles.filter((slug) => slug !== undefined))],
     approvalsRequired: Math.max(type.quorum, request.approvalsRequired ?? 1),
-    selfDecisionAllowed: type.selfDecision && request.selfDecisionAllowed !== false,
+    selfDecisionAllowed: confirmers.length > 0 || (type.selfDecision && request.selfDecisionAllowed !== false),
   }
   return isReachable(resolved) ? accept(resolved) : unreachable(resolved)
 }
@@ -72,10 +91,12 @@ function isReachable({
   requestedBy,
   approvalsRequired,
   selfDecisionAllowed,
+  author,
 }: ResolvedApprovers): boolean {
   if (roles.length > 0 || !isPersonRef(approver)) return true
   const persons = new Set([approver, ...approvers])
   if (!selfDecisionAllowed) persons.delete(requestedBy)
+  if (author !== undefined) persons.delete(author)
   return persons.size >= approvalsRequired
 }
 
@@ -90,8 +111,6 @@ function unreachable({ approvalsRequired }: ResolvedApprovers) {
 type AskedRow = StoredApproval & {
   readonly once_inserted: boolean
   readonly once_same: boolean
-  /** The approvals that this one replaces. */
-  readonly supersedes: readonly string[]
 }
 
 const columns = `approval_id, workspace_id, command_id, requested_by, approver, approval_type, request_payload, review_packet,
@@ -105,20 +124,27 @@ const isSameQuestion = `t.workspace_id = $2::uuid and t.command_id = $3::uuid an
  * Inserts the approval, or returns the existing one: the unique key decides, not an earlier read. An answer that no longer counts
  * (changes requested, expired, cancelled, or approved for another content) allows another round, which has its own
  * key and replaces it. It replaces only the same question, of the same type and to the same approver: a role that is not asked again
- * has not agreed.  $1 approval, $2 workspace, $3 command, $4 requested by, $5 approver, $6 type, $7 payload, $8 packet, $9
- * expires at, $10 key, $11 hash, $12 self decision, $13 quorum, $14 roles, $15 effect.
+ * has not agreed. The event of the request is a part of the statement: the database knows the deadline and what is replaced.  $1 approval, $2 workspace, $3 command, $4 requested by, $5 approver, $6 type, $7 payload, $8 packet, $9
+ * minutes until it expires or null, $10 key, $11 hash, $12 self decision, $13 quorum, $14 roles, $15 effect, $16 to $18 the id, trace and
+ * audit type of the event, $19 to $21 its text before the deadline, between both, and after what it replaces.
  */
 const insertApproval = statement<AskedRow>(
   'approvals.insert_once',
-  `with round as (
+  `with due as materialized (
+     select c.at, c.at + make_interval(mins => $9::integer) as expires_at
+       from (select date_trunc('milliseconds', statement_timestamp()) as at) c
+   ), shown as materialized (
+     select d.at, d.expires_at, to_char(d.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as deadline from due d
+   ), round as (
      select $10::text || case count(*) when 0 then '' else ':r' || count(*) + 1 end as key
        from concord.approvals t
       where ${isSameQuestion} and ${isVoid}
    ), fresh as (
      insert into concord.approvals (${columns})
-     select $1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, $7::jsonb, $8::jsonb, $9::timestamptz, r.key, $11::text,
+     select $1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, $7::jsonb,
+            $8::jsonb || jsonb_build_object('expiration', coalesce(s.deadline, 'never')), s.expires_at, r.key, $11::text,
             $12::boolean, $13::integer, $14::text[], $15::uuid
-       from round r
+       from round r, shown s
          on conflict (workspace_id, idempotency_key) do nothing
      returning *
    ), replaced as (
@@ -126,11 +152,18 @@ const insertApproval = statement<AskedRow>(
        from fresh f
       where ${isSameQuestion} and t.superseded_by is null and ${isVoid}
      returning t.approval_id
+   ), event as (
+     select $16::uuid as entry_id, $17::text as trace_id, s.at as created_at, $18::text as audit_type, f.workspace_id, f.command_id,
+            ($19::text || coalesce(to_json(s.deadline)::text, 'null') || $20::text
+              || array_to_json(array(select approval_id from replaced))::text || $21::text)::json as events
+       from fresh f, shown s
+   ), told as (
+     ${approvalTable.appendText('event', 'event')}
    )
-   select true as once_inserted, true as once_same, array(select approval_id from replaced) as supersedes, f.*
+   select true as once_inserted, true as once_same, f.*
      from fresh f
    union all
-   select false, t.payload_hash = $11::text, array[]::uuid[], t.*
+   select false, t.payload_hash = $11::text, t.*
      from round r
      join concord.approvals t on t.workspace_id = $2::uuid and t.idempotency_key = r.key
     where not exists (select from fresh)`,
@@ -156,8 +189,6 @@ export async function requestApproval(
   }
   const asked = resolveApprovers(type, request)
   if (!asked.ok) return asked
-  const at = await findDatabaseTime(tx)
-  const expiresAt = expiryOf(type, request, at)
   const { approvalsRequired } = asked.value
   const { afterApproval } = request.packet
   const people = approvalsRequired > 1 ? ` ${approvalsRequired} different people must approve.` : ''
@@ -165,45 +196,72 @@ export async function requestApproval(
     ...request,
     packet: { ...request.packet, afterApproval: `${afterApproval}${people}` },
     requester: asked.value.requestedBy,
-    riskLevel: higherRisk(type.riskLevel, request.riskLevel),
-    expiresAt,
+    riskLevel: asked.value.riskLevel,
+    // The statement writes the deadline, by the clock of the database.
+    expiresAt: null,
   })
   if (!packet.ok) return packet
-  const payload: RequestPayload = {
-    ...request.content,
-    approvers: asked.value.approvers,
-    contract: contractOf(type),
-    ...(request.requestedAt === undefined ? {} : { requested_at: request.requestedAt.toISOString() }),
-    ...(request.readBack === undefined ? {} : { read_back: request.readBack }),
-    ...(request.edits === undefined ? {} : { edits: request.edits }),
-  }
+  const approvalId = deps.newId()
   const values = [
-    deps.newId(),
+    approvalId,
     request.workspaceId,
     request.commandId,
     asked.value.requestedBy,
     asked.value.approver,
     type.name,
-    JSON.stringify(payload),
+    JSON.stringify(payloadOf(request, asked.value)),
     JSON.stringify(packet.value),
-    expiresAt,
+    minutesOf(type, request),
     keyOf(type, request, asked.value),
     approvalHash(request.content),
     asked.value.selfDecisionAllowed,
     asked.value.approvalsRequired,
     asked.value.roles,
     request.domainEffectId ?? null,
+    ...requestedEvent(deps, by, approvalId, request, asked.value),
   ]
   const row = await untilSettled('concord.approvals', async () => (await tx.run(insertApproval, values))[0])
-  return settle(tx, deps, by, at, row)
+  return settle(tx, deps, row)
+}
+
+export function payloadOf(
+  request: ApprovalRequest,
+  { approvers, contract, author }: ResolvedApprovers,
+): RequestPayload {
+  const { content, readBack, edits, requestedAt } = request
+  return {
+    ...content,
+    approvers,
+    contract,
+    ...(requestedAt === undefined ? {} : { requested_at: requestedAt.toISOString() }),
+    ...(readBack === undefined ? {} : { read_back: readBack }),
+    ...(edits === undefined ? {} : { edits: author === undefined ? edits : { ...edits, author } }),
+  }
+}
+
+/** The values of the event, with its text cut where the statement adds the deadline and the replaced approvals. */
+function requestedEvent(
+  { newId }: Pick<ApprovalDeps, 'newId'>,
+  by: Actor,
+  approval_id: string,
+  { workspaceId: workspace_id, commandId: command_id, approvalType: approval_type, content }: ApprovalRequest,
+  { requestedBy: requested_by, approver, approvalsRequired: approvals_required }: ResolvedApprovers,
+): readonly unknown[] {
+  const [deadline, replaced] = [newId(), newId()]
+  const row = { approval_id, workspace_id, command_id, approval_type, payload_hash: approvalHash(content) }
+  const payload = { requested_by, approver, approvals_required, expires_at: deadline, supersedes: replaced }
+  // The statement sets the time.
+  const fact = { type: 'approval_requested', at: new Date(0), newId, payload } as const
+  // The event reads no other field of the row.
+  const event = approvalTable.eventRow(row as StoredApproval, actorAs(by, 'system'), fact)
+  const [before = '', rest = ''] = JSON.stringify(event['events']).split(JSON.stringify(deadline))
+  return [event['entry_id'], event['trace_id'], event['audit_type'], before, ...rest.split(JSON.stringify(replaced))]
 }
 
 async function settle(
   tx: Tx,
-  deps: Pick<ApprovalDeps, 'newId' | 'notify'>,
-  by: Actor,
-  at: Date,
-  { once_inserted, once_same, supersedes, ...approval }: AskedRow,
+  { notify }: Pick<ApprovalDeps, 'notify'>,
+  { once_inserted, once_same, ...approval }: AskedRow,
 ): Promise<Decision<Requested>> {
   if (!once_same) {
     return refuse('key_reused', 'This approval was already requested for different content.', {
@@ -211,18 +269,7 @@ async function settle(
       facts: { first: encodeId('approval', approval.approval_id) },
     })
   }
-  if (once_inserted) {
-    const payload = {
-      requested_by: approval.requested_by,
-      approver: approval.approver,
-      approvals_required: approval.approvals_required,
-      expires_at: approval.expires_at?.toISOString() ?? null,
-      supersedes,
-    }
-    const fact = { type: 'approval_requested', at, newId: deps.newId, payload } as const
-    await approvalTable.append(tx, approval, actorAs(by, 'system'), fact)
-    await deps.notify?.(tx, { approval, why: 'requested' })
-  }
+  if (once_inserted) await notify?.(tx, { approval, why: 'requested' })
   return accept({ inserted: once_inserted, approval })
 }
 
@@ -233,14 +280,14 @@ function missingFields(type: ApprovalType, { content, domainEffectId }: Approval
   return type.about === 'effect' && domainEffectId === undefined ? [...fields, 'domain_effect_id'] : fields
 }
 
-/** By the clock of the database; a request may shorten the time of the type, never lengthen it. */
-function expiryOf(type: ApprovalType, { expiresInMinutes }: ApprovalRequest, at: Date): Date | null {
+/** A request may shorten the time of the type, never lengthen it. */
+function minutesOf(type: ApprovalType, { expiresInMinutes }: ApprovalRequest): number | null {
   const minutes = Math.min(
     type.expirationMinutes ?? Number.POSITIVE_INFINITY,
     expiresInMinutes ?? Number.POSITIVE_INFINITY,
   )
   if (minutes === Number.POSITIVE_INFINITY) return null
-  return new Date(at.getTime() + Math.min(Math.max(minutes, 1), MINUTES_MAX) * 60_000)
+  return Math.min(Math.max(Math.ceil(minutes), 1), MINUTES_MAX)
 }
 
 /** One question per command, type and approver, and per effect if it is about one; later rounds append their number. */
@@ -294,6 +341,16 @@ export async function supersedeApprovals(
   return accept(fresh)
 }
 
+/** Whoever edited the content stays its author when it is asked about again. */
+function editsOf(
+  { request_payload: { edits, approvers }, requested_by, approver }: StoredApproval,
+  request: ApprovalRequest,
+): Pick<ApprovalRequest, 'edits' | 'requesterMayConfirm'> {
+  if (!edits) return {}
+  const isSame = approverRef(request.approver ?? '') === approver
+  return { edits, requesterMayConfirm: isSame && approvers.includes(requested_by) }
+}
+
 /**
  * What would run is no longer what people were asked about, for example after a deploy. The new requests replace the old ones. Returns the first of
  * them.
@@ -308,7 +365,7 @@ export async function askAgain(
   const asked = await deps.owner.askAgain?.(tx, approval)
   if (!asked?.ok) return asked ?? refuseChanged(approval)
   const by = { id: 'system', kind: 'system', traceId } as const
-  const { value: requests } = asked
+  const requests = asked.value.map((request) => ({ ...request, ...editsOf(approval, request) }))
   const fresh = await supersedeApprovals(tx, deps, by, { workspaceId, commandId, why: 'plan_changed', requests })
   if (!fresh.ok) return fresh
   const [first] = fresh.value

@@ -54,6 +54,8 @@ export type AskedContract = {
   readonly meanings: Readonly<Partial<Record<DecisionValue, string>>>
   readonly reason_required: readonly DecisionValue[]
   readonly edits_allowed: boolean
+  /** False: the approval of whoever edited the request does not count for the edited content. */
+  readonly editor_may_approve: boolean
   readonly resume: Resume
   readonly reminders_after_minutes: readonly number[]
   /** After this time the members of the org role may also decide. */
@@ -63,7 +65,16 @@ export type AskedContract = {
   readonly counts_invited?: boolean
 }
 
-type EditRecord = { readonly by: string; readonly of: string; readonly fields: readonly string[] }
+/** What an approver changed: the person, the replaced approval, the fields and the reason. */
+type EditRecord = {
+  readonly by: string
+  readonly of: string
+  readonly fields: readonly string[]
+  /** Absent in older rows. */
+  readonly reason?: string | null
+  /** The editor, if their approval does not count: they are an author now. */
+  readonly author?: string
+}
 
 export type RequestPayload = ApprovedContent & {
   /** Further named persons: `user:<uuid>`. */
@@ -73,7 +84,6 @@ export type RequestPayload = ApprovedContent & {
   readonly requested_at?: string
   /** The answer of the provider to a query about the effect. */
   readonly read_back?: JsonValue
-  /** Set when an approver changed the arguments: the person, the replaced approval, the fields. */
   readonly edits?: EditRecord
 }
 
@@ -141,7 +151,9 @@ export type ApprovalRequest = {
   /** For an approval about one effect: the effect, and the answer of the provider. */
   readonly domainEffectId?: string
   readonly readBack?: JsonValue
-  readonly edits?: EditRecord
+  readonly edits?: Omit<EditRecord, 'author'>
+  /** The editor could have approved this one. If they are an author now, the requester may confirm in their place. */
+  readonly requesterMayConfirm?: boolean
 }
 
 /** The items of the packet that only the owner knows; requester, risk and expiration come from the row. */

@@ -9,7 +9,7 @@ import { approvalTable, findDatabaseTime } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { lockSubject, applyDecision } from './decide-approval.ts'
 import { isStale, readSeen } from './decide-at-once.ts'
-import type { ApprovalDeps, NoticeName, Notify, Sweep } from './deps.ts'
+import type { ApprovalDeps, Notify, Sweep } from './deps.ts'
 import { askAgain } from './request-approval.ts'
 
 type DueReminder = StoredApproval & {
@@ -59,18 +59,6 @@ const escalateApproval = statement<StoredApproval & { readonly role: string }>(
     where t.approval_id = $1::uuid and ${isOverdue}
    returning t.*, t.request_payload->'contract'->'escalation'->>'role' as role`,
 )
-
-/** Records a delivered notice; returns true the first time, however often the step runs. */
-export async function recordNotified(
-  tx: Tx,
-  approval: StoredApproval,
-  { channel, notice = 'requested', traceId }: { channel: string; notice?: NoticeName; traceId: string },
-): Promise<boolean> {
-  const at = await findDatabaseTime(tx)
-  const payload = { channel, notice, approver: approval.approver }
-  const fact = { type: 'approval_notified', at, payload, round: `${channel}:${notice}` } as const
-  return approvalTable.append(tx, approval, bySystem(traceId), fact)
-}
 
 export function listDueReminders(
   sql: Sql,

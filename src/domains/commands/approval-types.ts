@@ -23,6 +23,7 @@ export function approvalTermsOf(type: Pick<CommandType, 'version' | 'risk_level'
     quorum,
     expires_in_minutes,
     self_decision_allowed,
+    editor_may_approve = null,
     escalation,
     reminders_after_minutes,
   } = type.approval
@@ -34,6 +35,7 @@ export function approvalTermsOf(type: Pick<CommandType, 'version' | 'risk_level'
     quorum,
     selfDecision: self_decision_allowed,
     editsAllowed: true,
+    editorMayApprove: editor_may_approve,
     remindersAfterMinutes: reminders_after_minutes ?? defaultReminders(expires_in_minutes),
     escalation: escalation ? { afterMinutes: escalation.after_minutes, role: escalation.role } : null,
   }

@@ -4,12 +4,12 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { decideApproval } from '#domains/approvals'
+import { appChannel, decideApproval, type Notify, openApprovalDrive } from '#domains/approvals'
 import { openDb, type Db } from '#store'
 import { byPerson } from '#kernel/actor'
-import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
-import { countRoundTrips } from '#test/round-trips'
-import { accepted, TRACE } from '#test/tenant'
+import { decider, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import { countRoundTrips, countStatements } from '#test/round-trips'
+import { accepted, anOrgRole, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import { measureWal, type WalCost } from '#test/wal'
 import type { InProcessTurns } from '#turns'
@@ -41,9 +41,9 @@ describe('the cost of a command', () => {
     await room.close()
   })
 
-  async function submit(taskName: string, steps: readonly string[], more: object = {}): Promise<string> {
+  async function submit(taskName: string, steps: readonly string[], more: object = {}, deps = world): Promise<string> {
     const { command } = accepted(
-      await submitCommand(world, actingFor(room.tenant.people.writer.principal, TRACE), {
+      await submitCommand(deps, actingFor(room.tenant.people.writer.principal, TRACE), {
         workspaceId: room.tenant.workspace.id,
         taskName,
         payload: { subject: 's', steps, ...more },
@@ -94,8 +94,8 @@ describe('the cost of a command', () => {
       return id
     }
     const asking = await cheapest(asked)
-    // Begin, command, time, approval, event and commit, and one more for the wake of the process that notifies.
-    assert.equal(await countRoundTrips(room.db, asked), 6)
+    // Begin, command, approval with its event, and commit, and one more for the wake of the process that notifies.
+    assert.equal(await countRoundTrips(room.db, asked), 4)
     const answers: string[] = []
     for (let n = 0; n < 10; n++) answers.push(await pendingOf(room, await asked()))
     const trips = new Set<number>()
@@ -111,5 +111,30 @@ describe('the cost of a command', () => {
     // The commit of the answer contains the plan and the begun effect, and the second one its outcome.
     within(await cheapest(answer), { commits: 2 })
     assert.deepEqual([...trips], [2])
+  })
+
+  test('asking for an approval until all approvers are told on every channel: six statements, two commits', async () => {
+    const told: string[] = []
+    const mail = { name: 'mail', deliver: async ({ id }: { readonly id: string }) => void told.push(id) }
+    // The wake of the runtime is one statement in the transaction of the request.
+    const woken: string[] = []
+    const notifyApprovers: Notify = async (tx, { approval }) => {
+      woken.push(approval.approval_id)
+      await tx.query('select 1')
+    }
+    const waking = { ...world, notifyApprovers }
+    const deps = { ...room.approvals, channels: [appChannel, mail], random: () => 0.5, newTraceId: () => TRACE }
+    const drive = openApprovalDrive(deps)
+    await anOrgRole(room.clock, room.tenant.orgId, 'owner', [room.tenant.people.admin])
+    const asked = async () => {
+      await submit('Work', ['connector.hotel.book_a'], { decide: 'require_approval' }, waking)
+      await idle()
+      const next = await drive(woken.pop() ?? '', nextFence())
+      assert.ok(next.t === 'wait' && next.until !== null)
+    }
+    within(await cheapest(asked), { commits: 2 })
+    told.length = 0
+    assert.equal(await countStatements(room.db, asked), 6)
+    assert.equal(told.length, 1)
   })
 })

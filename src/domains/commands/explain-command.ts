@@ -259,7 +259,9 @@ export function explainCommand(
         ? edits.find(({ approval_id }) => approval_id === event.payload['approval_id'])
         : undefined
     if (!edit) return [step]
-    return [stepOf(event, edit.by, 'approval', `${who(edit.by)} ${sayEdit(edit, fields)}.`), step]
+    const confirm = edit.is_author ? ' Another approver or the requester must confirm it.' : ''
+    const change = `${who(edit.by)} ${sayEdit(edit, fields)}${because(edit.reason)}.${confirm}`
+    return [stepOf(event, edit.by, 'approval', change), step]
   })
   const { command } = found
   const gone = isTaskGone && command.status === 'approved' ? sayTaskGone(command) : null

@@ -40,6 +40,11 @@ type ApprovalTerms = {
   /** How many different persons must approve: the approver, and each role that a rule names. A rule can ask for more. */
   readonly quorum: number
   readonly self_decision_allowed: boolean
+  /**
+   * Whether an approver who edits the request may approve what they wrote. Default: only if the risk is low. Otherwise another approver or the
+   * requester confirms the edited request.
+   */
+  readonly editor_may_approve?: boolean
   /** Null: it never expires. */
   readonly expires_in_minutes: number | null
   /** When to remind the approvers. Default: after half of the time. */

@@ -153,6 +153,7 @@ const commandTypeForm = z
         approval_type: name.optional(),
         approver: name.optional(),
         quorum: z.int().optional(),
+        editor_may_approve: z.boolean().optional(),
       })
       .default({ required: false }),
     artifacts: z.strictObject({ produces: names }).default({ produces: [] }),
@@ -202,6 +203,7 @@ const approvalTypeForm = z
     risk_level: z.enum(riskLevels),
     required_fields: names.default([]),
     quorum: z.int().default(1),
+    editor_may_approve: z.boolean().nullable().default(null),
     decision_values: z
       .array(z.enum(decisionValues))
       .min(2)
@@ -213,13 +215,14 @@ const approvalTypeForm = z
       .default({}),
   })
   .transform((value, ctx): Made => {
-    const { risk_level, required_fields, decision_values, expiration, resume, ...form } = value
+    const { risk_level, required_fields, decision_values, editor_may_approve, expiration, resume, ...form } = value
     try {
       const type = defineApprovalType({
         ...exact(form),
         riskLevel: risk_level,
         requiredFields: required_fields,
         decisionValues: decision_values,
+        editorMayApprove: editor_may_approve,
         reasonRequired: decision_values.filter((decision) => decision !== 'approved'),
         expirationMinutes: expiration.default_minutes,
         resume: exact(resume),

@@ -75,7 +75,7 @@ test('[YML-01] [YML-10] an illegal lifecycle and an unknown field are refused wi
   assert.deepEqual([nothing.code, nothing.path], ['commands.definition.invalid', 't.yaml'])
 })
 
-test('[D3] a command type and an approval type in YAML name the approver and the quorum, and an impossible one is refused', () => {
+test('[D3] [M3] a command type and an approval type in YAML name the approver, the quorum and the rule for editors, and an impossible one is refused', () => {
   const type = (approval: string) => `name: pay
 version: 1.0.0
 description: Pays.
@@ -85,6 +85,8 @@ approval: ${approval}
 `
   const [pay] = loaded('command_type', 'p.yaml', type('{ approver: "role:finance", quorum: 2 }'))
   assert.deepEqual([pay?.approval.approver, pay?.approval.quorum, pay?.approval.required], ['role:finance', 2, false])
+  const [lenient] = loaded('command_type', 'p.yaml', type('{ editor_may_approve: true }'))
+  assert.deepEqual([pay?.approval.editor_may_approve, lenient?.approval.editor_may_approve], [undefined, true])
   const own = (quorum: string) => `name: pay_approval
 version: 1.0.0
 risk_level: high
