@@ -32,9 +32,9 @@ const END = String.raw`(?:[\x60'"\s;]|\\[nr]|$)`
 
 /** Keywords of two letters are in every other text; with the character that follows them they are rare. */
 const RARE_KEYWORDS: Readonly<Record<string, readonly string[]>> = {
-  'twilio-api-key': [...'0123456789abcdef'].map((letter) => `sk${letter}`),
-  'azure-ad-client-secret': [...'0123456789'].map((digit) => `${digit}q~`),
-  'vault-service-token': ['hvs.', ...[...'abcdefghijklmnopqrstuvwxyz0123456789'].map((letter) => `s.${letter}`)],
+  'twilio-api-key': '0123456789abcdef'.split('').map((letter) => `sk${letter}`),
+  'azure-ad-client-secret': '0123456789'.split('').map((digit) => `${digit}q~`),
+  'vault-service-token': ['hvs.', ...'abcdefghijklmnopqrstuvwxyz0123456789'.split('').map((letter) => `s.${letter}`)],
 }
 
 type Fields = Readonly<Record<string, string | readonly string[]>>
