@@ -69,6 +69,8 @@ export type SchedulerApi = {
   readonly scheduler: Scheduler
   /** The organisation that owns the scheduler; a scheduler file belongs to a machine, not to a workspace. */
   readonly orgId: string
+  /** `registered`: no request may name the command to run; `any`: an administrator may. */
+  readonly admits: 'registered' | 'any'
   readonly wait: Wait
   /** Why the loop has stopped; undefined while it runs. */
   readonly stopped: () => string | undefined

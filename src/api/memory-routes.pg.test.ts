@@ -137,6 +137,31 @@ describe('memory routes', () => {
     assert.equal(shown['status'], 'rejected')
   })
 
+  test('[L10] what is known about a user, and why something is held, is told only to those who may see it', async () => {
+    const { admin, reader } = room.tenant.people
+    const person = () => aPerson(room.clock, { orgId: room.tenant.orgId, slug: room.tenant.slug }, 'writer')
+    const [writer, other] = [await person(), await person()]
+    const subject = `user:${writer.principal.userId}`
+    await ask('POST', '/memory/consents', { subject, memory_type: 'preference', scope: 'user' }, writer.key)
+    await ask('POST', '/memory', aBody(subject), writer.key)
+    const seen = async (key: string) => {
+      const { is_shown, counts, items, consents } = await ask('POST', '/memory/forget/preview', { subject }, key)
+      return [is_shown, Object.keys(counts as object).length, items.length, (consents as unknown[]).length > 0]
+    }
+    const [, , known] = await seen(writer.key)
+    assert.ok(Number(known) > 0)
+    assert.deepEqual(await seen(other.key), [false, 0, 0, false])
+    for (const key of [writer.key, admin.key, owner]) assert.equal((await seen(key))[0], true)
+    const held = await ask('POST', '/memory/holds', { subject: 'customer:l10', reason: 'case 10' }, admin.key)
+    assert.equal(held['reason'], 'case 10')
+    const reasonFor = async (key: string) =>
+      (await ask('GET', '/memory/holds?subject=customer:l10', undefined, key)).items[0]?.['reason']
+    for (const key of [reader.key, other.key]) assert.equal(await reasonFor(key), null)
+    for (const key of [admin.key, owner]) assert.equal(await reasonFor(key), 'case 10')
+    const preview = await ask('POST', '/memory/forget/preview', { subject: 'customer:l10' }, other.key)
+    assert.doesNotMatch(JSON.stringify(preview), /case 10/)
+  })
+
   test('forget: preview changes nothing, a hold stops it, the certificate says what went', async () => {
     const subject = 'customer:f1'
     await ask('POST', '/memory/consents', { subject, memory_type: 'preference', scope: 'user' })

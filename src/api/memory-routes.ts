@@ -46,6 +46,7 @@ import {
   toForgetPreviewView,
   toHoldView,
   toMemoryView,
+  seesSubject,
   viewerOf,
 } from '#domains/memory'
 import type { JsonObject } from '#kernel/json-value'
@@ -211,8 +212,12 @@ export const memoryRoutes = routes({
     body: [previewForgetBody, 'The subject'],
     answers: { 200: ['The preview.', forgetPreviewView] },
     problems: [404],
-    handle: async ({ deps, workspaceId, body: { subject } }) =>
-      accept(toForgetPreviewView(subject, await previewForget(deps.memory, workspaceId, subject))),
+    async handle(call) {
+      const { deps, workspaceId } = call
+      const { subject } = call.body
+      const rights = { seesSubject: seesSubject(call, subject), seesReason: viewerOf(call) === undefined }
+      return accept(toForgetPreviewView(subject, await previewForget(deps.memory, workspaceId, subject), rights))
+    },
   }),
   requestForget: post('/memory/forget', {
     summary: 'Request the erasure of everything about a subject; it runs after an approval',
@@ -242,8 +247,10 @@ export const memoryRoutes = routes({
     query: { subject: subjectField() },
     answers: { 200: ['The holds.', holdListView] },
     problems: [400, 404],
-    handle: async ({ deps, workspaceId, query: { subject } }) =>
-      accept({ items: (await listHolds(deps.memory.db, workspaceId, subject)).map(toHoldView) }),
+    async handle(call) {
+      const holds = await listHolds(call.deps.memory.db, call.workspaceId, call.query.subject)
+      return accept({ items: holds.map((hold) => toHoldView(hold, viewerOf(call) === undefined)) })
+    },
   }),
   placeMemoryHold: post('/memory/holds', {
     summary: 'Place a hold that prevents the erasure of a subject',
@@ -252,7 +259,9 @@ export const memoryRoutes = routes({
     answers: { 201: ['The hold.', holdView] },
     problems: [404],
     handle: (call) =>
-      shown(placeHold(call.deps.memory, actorOf(call), { workspaceId: call.workspaceId, ...call.body }), toHoldView),
+      shown(placeHold(call.deps.memory, actorOf(call), { workspaceId: call.workspaceId, ...call.body }), (hold) =>
+        toHoldView(hold, true),
+      ),
   }),
   releaseMemoryHold: post('/memory/holds/{memory_hold_id}/release', {
     summary: 'Release a hold',
@@ -266,7 +275,7 @@ export const memoryRoutes = routes({
           workspaceId: call.workspaceId,
           holdId: call.params.memory_hold_id,
         }),
-        toHoldView,
+        (hold) => toHoldView(hold, true),
       ),
   }),
 })

@@ -1,14 +1,16 @@
 /** The scheduler for the API, and the checks shared by its routes: whether it runs, belongs to the caller and allows the work. */
 import { idField } from '#contract'
-import { authorize, decideUnbound } from '#domains/identity'
-import { namesOwnCommand, type Scheduler } from '#domains/scheduler'
+import { appendOrgEvent, authorize, decideUnbound } from '#domains/identity'
+import { digestWork, namesOwnCommand, type Scheduler } from '#domains/scheduler'
+import { byPerson } from '#kernel/actor'
+import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { ApiDeps, SchedulerApi } from './api-deps.ts'
 import type { StreamCount } from './event-stream.ts'
 import type { Position } from './page-cursor.ts'
 import { type Call, resource } from './resource.ts'
 
-export type SchedulerRouteDeps = Pick<ApiDeps, 'scheduler' | 'authenticate' | 'closing'> & {
+export type SchedulerRouteDeps = Pick<ApiDeps, 'scheduler' | 'authenticate' | 'closing' | 'db' | 'newId' | 'now'> & {
   readonly heartbeatMs: number
   readonly logStreams: StreamCount
   readonly waiters: Waiters
@@ -49,10 +51,10 @@ type Work = {
   readonly params?: unknown
 }
 
-/** Requires an administrator for work that names its own command; a writer may run everything else. */
+/** Refuses work that names its own command, or requires an administrator for it; a writer may run everything else. */
 export function mayRun(
   { principal }: Pick<Caller, 'principal'>,
-  scheduler: Scheduler,
+  { scheduler, admits }: Pick<SchedulerApi, 'scheduler' | 'admits'>,
   works: readonly Work[],
 ): Decision<undefined> {
   for (const work of works) {
@@ -60,11 +62,65 @@ export function mayRun(
     const own = namesOwnCommand(scheduler, work)
     if (!own.ok) return own
     if (!own.value) continue
+    if (admits === 'registered')
+      return refuse('scheduler.command.not_registered', 'This server runs only registered job types and templates.')
     const allowed = authorize(principal, 'admin')
     if (allowed.ok) continue
     return { ...allowed, reason: `A job that names its own command needs an administrator. ${allowed.reason}` }
   }
   return accept(undefined)
+}
+
+type Change = {
+  readonly operation: string
+  /** The work that the caller must be allowed to run. */
+  readonly may?: readonly Work[]
+  /** The jobs that it adds or changes: the record has the digest of their command lines. */
+  readonly runs?: Parameters<typeof digestWork>[1]
+  /** The row that it creates. Its id is chosen before, so that the record names it. */
+  readonly creates?: 'job' | 'job_group'
+  /** Recorded as they are: ids and names, never params. */
+  readonly facts?: Readonly<Record<string, unknown>>
+}
+type Changing = Pick<Call<SchedulerRouteDeps>, 'deps' | 'principal' | 'traceId'>
+type Recorded = { readonly newId: string; readonly requestedBy: string }
+
+/** Records who asks for what, and only then lets `work` change the scheduler. Without the record nothing is done. */
+export async function change<T, V>(
+  call: Changing,
+  { operation, may = [], runs, creates, facts }: Change,
+  view: (value: T) => V,
+  work: (scheduler: Scheduler, recorded: Recorded, api: SchedulerApi) => Decision<T> | Promise<Decision<T>>,
+): Promise<Decision<V>> {
+  const api = requireScheduler(call)
+  if (!api.ok) return api
+  const { scheduler } = api.value
+  const allowed = mayRun(call, api.value, may)
+  if (!allowed.ok) return allowed
+  const digest = runs && digestWork(scheduler, runs)
+  if (digest && !digest.ok) return digest
+  const newId = call.deps.newId()
+  const asked = {
+    operation,
+    ...facts,
+    ...(creates && { [creates === 'job' ? 'job_id' : 'group_id']: encodeId(creates, newId) }),
+    ...(digest && { command_digest: digest.value }),
+  }
+  await record(call, 'scheduler_requested', asked)
+  const done = await work(scheduler, { newId, requestedBy: encodeId('user', call.principal.userId) }, api.value)
+  if (done.ok) return accept(view(done.value))
+  await record(call, 'scheduler_refused', { ...asked, code: done.code })
+  return done
+}
+
+/** A refusal follows its request. */
+function record(
+  { deps, principal, traceId }: Changing,
+  type: 'scheduler_requested' | 'scheduler_refused',
+  payload: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const { orgId } = principal
+  return deps.db.transaction((tx) => appendOrgEvent(tx, deps, byPerson(principal, traceId), { type, payload, orgId }))
 }
 
 export const jobParam = { job_id: idField('job') }

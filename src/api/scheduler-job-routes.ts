@@ -35,16 +35,18 @@ import {
   toReservationView,
   toSubmittedGroupView,
 } from '#domains/scheduler'
+import { encodeId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision } from '#kernel/refusal'
 import type { SchedulerApi } from './api-deps.ts'
 import { bodyProblems } from './problem.ts'
 import { routes, shown } from './resource.ts'
 import {
+  change,
   fullPage,
   get,
   jobParam,
   list,
-  mayRun,
   patch,
   post,
   requireScheduler,
@@ -102,11 +104,14 @@ export const schedulerJobRoutes = routes({
     body: [submitJobBody, 'The job'],
     answers: { 201: ['The queued job.', jobView] },
     problems: [404, 409],
-    handle: (call) =>
-      viewFrom(call, toJobView, (scheduler) => {
-        const allowed = mayRun(call, scheduler, [call.body])
-        return allowed.ok ? submitJob(scheduler, call.sent) : allowed
-      }),
+    handle(call) {
+      const { job_type, template_id, idempotency_key } = call.body
+      const facts = { job_type, template_id: template_id && encodeId('job_template', template_id), idempotency_key }
+      const asked = { operation: 'submit_job', may: [call.body], runs: [call.body], creates: 'job', facts } as const
+      return change(call, asked, toJobView, (scheduler, { newId: jobId, requestedBy }) =>
+        submitJob(scheduler, call.sent, { jobId, requestedBy }),
+      )
+    },
   }),
   listSchedulerJobs: list('/scheduler/jobs', {
     summary: 'List jobs, newest first',
@@ -164,12 +169,12 @@ export const schedulerJobRoutes = routes({
     problems: [404, 409],
     handle(call) {
       const { job_id } = call.params
-      return viewFrom(call, toJobView, (scheduler) => {
-        const found = call.sent.params === undefined ? undefined : readJob(scheduler, job_id)
-        if (found && !found.ok) return found
-        const allowed = mayRun(call, scheduler, found ? [{ job_type: found.value.job.job_type }] : [])
-        return allowed.ok ? changeJob(scheduler, job_id, call.sent) : allowed
-      })
+      const { params } = call.body
+      const found = params && withScheduler(call, (scheduler) => readJob(scheduler, job_id))
+      if (found && !found.ok) return found
+      const work = found ? [{ job_type: found.value.job.job_type, params }] : []
+      const asked = { operation: 'change_job', may: work, ...(found && { runs: work }), facts: jobFact(job_id) }
+      return change(call, asked, toJobView, (scheduler) => changeJob(scheduler, job_id, call.sent))
     },
   }),
   placeSchedulerJob: post('/scheduler/jobs/{job_id}/move', {
@@ -179,7 +184,10 @@ export const schedulerJobRoutes = routes({
     body: [placeJobBody, 'The new place'],
     answers: { 200: ['The moved job.', jobView] },
     problems: [404, 409],
-    handle: (call) => viewFrom(call, toJobView, (scheduler) => placeJob(scheduler, call.params.job_id, call.sent)),
+    handle: (call) =>
+      change(call, { operation: 'move_job', facts: jobFact(call.params.job_id) }, toJobView, (scheduler) =>
+        placeJob(scheduler, call.params.job_id, call.sent),
+      ),
   }),
   cancelSchedulerJob: post('/scheduler/jobs/{job_id}/cancel', {
     summary: 'Cancel a queued job, or end a running one without a retry',
@@ -188,9 +196,11 @@ export const schedulerJobRoutes = routes({
     answers: { 200: ['The job.', cancelledView] },
     problems: [404, 409, ...bodyProblems],
     handle: (call) =>
-      shown(
-        withScheduler(call, (scheduler) => endJob(scheduler, call.params.job_id)),
-        ({ ending, ...report }) => ({ ...toJobReportView(report), ending }),
+      change(
+        call,
+        { operation: 'cancel_job', facts: jobFact(call.params.job_id) },
+        ({ ending, ...report }: JobReport & { readonly ending: boolean }) => ({ ...toJobReportView(report), ending }),
+        (scheduler) => endJob(scheduler, call.params.job_id),
       ),
   }),
   retrySchedulerJob: post('/scheduler/jobs/{job_id}/retry', {
@@ -199,7 +209,16 @@ export const schedulerJobRoutes = routes({
     params: jobParam,
     answers: { 201: ['The new job.', jobView] },
     problems: [404, 409, ...bodyProblems],
-    handle: (call) => viewFrom(call, toJobView, (scheduler) => retryJob(scheduler, call.params.job_id)),
+    handle(call) {
+      const found = withScheduler(call, (scheduler) => readJob(scheduler, call.params.job_id))
+      if (!found.ok) return found
+      const { job_type, params } = found.value.job
+      const runs = [{ job_type, params: JSON.parse(params) as JsonObject }]
+      const facts = { retry_of: encodeId('job', call.params.job_id) }
+      return change(call, { operation: 'retry_job', runs, creates: 'job', facts }, toJobView, (scheduler, recorded) =>
+        retryJob(scheduler, call.params.job_id, { jobId: recorded.newId, requestedBy: recorded.requestedBy }),
+      )
+    },
   }),
 })
 
@@ -223,11 +242,19 @@ export const schedulerGroupRoutes = routes({
     body: [submitGroupBody, 'The group'],
     answers: { 201: ['The group and its jobs.', submittedGroupView] },
     problems: [404],
-    handle: (call) =>
-      viewFrom(call, toSubmittedGroupView, (scheduler) => {
-        const allowed = mayRun(call, scheduler, call.body.jobs)
-        return allowed.ok ? submitGroup(scheduler, call.sent) : allowed
-      }),
+    handle(call) {
+      const { jobs } = call.body
+      const asked = {
+        operation: 'submit_group',
+        may: jobs,
+        runs: jobs,
+        creates: 'job_group',
+        facts: { jobs: jobs.length },
+      } as const
+      return change(call, asked, toSubmittedGroupView, (scheduler, { newId: groupId, requestedBy }) =>
+        submitGroup(scheduler, call.sent, { groupId, requestedBy }),
+      )
+    },
   }),
   readSchedulerGroup: get('/scheduler/groups/{group_id}', {
     summary: 'Get one group with its status and the counts of its members',
@@ -238,6 +265,8 @@ export const schedulerGroupRoutes = routes({
     handle: (call) => viewFrom(call, toGroupView, (scheduler) => readGroup(scheduler, call.params.group_id)),
   }),
 })
+
+const jobFact = (jobId: string) => ({ job_id: encodeId('job', jobId) })
 
 function readWithChain(scheduler: Scheduler, jobId: string): Decision<z.infer<typeof chainView>> {
   const report = readJob(scheduler, jobId)

@@ -24,14 +24,17 @@ import {
   toScheduleView,
   toTemplateView,
 } from '#domains/scheduler'
+import { encodeId } from '#kernel/ids'
 import { parsePageLimit } from '#kernel/page-limit'
 import { accept, quote, refuse } from '#kernel/refusal'
 import { bodyProblems } from './problem.ts'
 import { routes, shown } from './resource.ts'
-import { get, mayRun, patch, post, remove, viewFrom, withScheduler } from './scheduler-api.ts'
+import { change, get, patch, post, remove, viewFrom, withScheduler } from './scheduler-api.ts'
 
 const template = { template_id: idField('job_template') }
 const schedule = { schedule_id: idField('schedule') }
+const templateFact = (id: string) => ({ template_id: encodeId('job_template', id) })
+const scheduleFact = (id: string) => ({ schedule_id: encodeId('schedule', id) })
 
 export const schedulerTemplateRoutes = routes({
   listSchedulerJobTypes: get('/scheduler/job_types', {
@@ -62,11 +65,11 @@ export const schedulerTemplateRoutes = routes({
     body: [templateBody, 'The template'],
     answers: { 201: ['The template.', templateView] },
     problems: [404, 409],
-    handle: (call) =>
-      viewFrom(call, toTemplateView, (scheduler) => {
-        const allowed = mayRun(call, scheduler, [{ job_type: call.sent.job_type }])
-        return allowed.ok ? createTemplate(scheduler, call.sent) : allowed
-      }),
+    handle(call) {
+      const { name, job_type } = call.body
+      const asked = { operation: 'create_template', may: [{ job_type }], facts: { name, job_type } }
+      return change(call, asked, toTemplateView, (scheduler) => createTemplate(scheduler, call.sent))
+    },
   }),
   readSchedulerTemplate: get('/scheduler/templates/{template_id}', {
     summary: 'Get one template',
@@ -95,10 +98,13 @@ export const schedulerTemplateRoutes = routes({
     problems: [404, 409],
     handle(call) {
       const { template_id } = call.params
-      return viewFrom(call, toTemplateView, (scheduler) => {
-        const allowed = mayRun(call, scheduler, [{ template_id, params: call.sent }])
-        return allowed.ok ? changeTemplate(scheduler, template_id, call.sent) : allowed
-      })
+      const may = [{ template_id, params: call.sent }]
+      return change(
+        call,
+        { operation: 'change_template', may, facts: templateFact(template_id) },
+        toTemplateView,
+        (scheduler) => changeTemplate(scheduler, template_id, call.sent),
+      )
     },
   }),
   archiveSchedulerTemplate: remove('/scheduler/templates/{template_id}', {
@@ -107,8 +113,15 @@ export const schedulerTemplateRoutes = routes({
     params: template,
     answers: { 200: ['The template.', templateView] },
     problems: [404, 409, ...bodyProblems],
-    handle: (call) =>
-      viewFrom(call, toTemplateView, (scheduler) => archiveTemplate(scheduler, call.params.template_id)),
+    handle(call) {
+      const { template_id } = call.params
+      return change(
+        call,
+        { operation: 'archive_template', facts: templateFact(template_id) },
+        toTemplateView,
+        (scheduler) => archiveTemplate(scheduler, template_id),
+      )
+    },
   }),
 })
 
@@ -131,8 +144,12 @@ const switchTo = (verb: 'enable' | 'disable', summary: string) =>
     answers: { 200: ['The schedule.', scheduleView] },
     problems: [404, 409, ...bodyProblems],
     handle: (call) =>
-      viewFrom(call, toScheduleView, (scheduler) =>
-        changeSchedule(scheduler, call.params.schedule_id, { enabled: verb === 'enable' }),
+      change(
+        call,
+        { operation: `${verb}_schedule`, facts: scheduleFact(call.params.schedule_id) },
+        toScheduleView,
+        (scheduler, requested) =>
+          changeSchedule(scheduler, call.params.schedule_id, { enabled: verb === 'enable' }, requested),
       ),
   })
 
@@ -156,10 +173,12 @@ export const schedulerScheduleRoutes = routes({
     problems: [404, 409],
     handle(call) {
       const { template_id, param_overrides } = call.body
-      return viewFrom(call, toScheduleView, (scheduler) => {
-        const allowed = mayRun(call, scheduler, [{ template_id, params: param_overrides ?? undefined }])
-        return allowed.ok ? createSchedule(scheduler, call.sent) : allowed
-      })
+      const work = [{ template_id, params: param_overrides ?? undefined }]
+      const facts = { name: call.body.name, ...templateFact(template_id) }
+      const asked = { operation: 'create_schedule', may: work, runs: work, facts }
+      return change(call, asked, toScheduleView, (scheduler, requested) =>
+        createSchedule(scheduler, call.sent, requested),
+      )
     },
   }),
   readSchedulerSchedule: get('/scheduler/schedules/{schedule_id}', {
@@ -183,15 +202,16 @@ export const schedulerScheduleRoutes = routes({
     problems: [404, 409],
     handle(call) {
       const { schedule_id } = call.params
-      return viewFrom(call, toScheduleView, (scheduler) => {
-        const found = readSchedule(scheduler, schedule_id, 1)
-        if (!found.ok) return found
-        const { template_id = found.value.schedule.template_id } = call.body
-        // Existing overrides would also apply to another template.
-        const isOther = call.sent.param_overrides != null || call.sent.template_id !== undefined
-        const allowed = mayRun(call, scheduler, [{ template_id, params: isOther ? call.sent : undefined }])
-        return allowed.ok ? changeSchedule(scheduler, schedule_id, call.sent) : allowed
-      })
+      const found = withScheduler(call, (scheduler) => readSchedule(scheduler, schedule_id, 1))
+      if (!found.ok) return found
+      const { template_id = found.value.schedule.template_id } = call.body
+      // Existing overrides would also apply to another template.
+      const isOther = call.sent.param_overrides != null || call.sent.template_id !== undefined
+      const may = [{ template_id, params: isOther ? call.sent : undefined }]
+      const facts = { ...scheduleFact(schedule_id), ...templateFact(template_id) }
+      return change(call, { operation: 'change_schedule', may, facts }, toScheduleView, (scheduler, requested) =>
+        changeSchedule(scheduler, schedule_id, call.sent, requested),
+      )
     },
   }),
   deleteSchedulerSchedule: remove('/scheduler/schedules/{schedule_id}', {
@@ -200,7 +220,15 @@ export const schedulerScheduleRoutes = routes({
     params: schedule,
     answers: { 200: ['The deleted schedule.', scheduleView] },
     problems: [404, ...bodyProblems],
-    handle: (call) => viewFrom(call, toScheduleView, (scheduler) => deleteSchedule(scheduler, call.params.schedule_id)),
+    handle(call) {
+      const { schedule_id } = call.params
+      return change(
+        call,
+        { operation: 'delete_schedule', facts: scheduleFact(schedule_id) },
+        toScheduleView,
+        (scheduler) => deleteSchedule(scheduler, schedule_id),
+      )
+    },
   }),
   enableSchedulerSchedule: switchTo('enable', 'Enable a schedule from now'),
   disableSchedulerSchedule: switchTo('disable', 'Disable a schedule'),

@@ -14,17 +14,17 @@ import {
   waitForReservation,
 } from '#domains/scheduler'
 import { parseDuration } from '#kernel/duration'
-import { type Decision, refuse } from '#kernel/refusal'
+import { encodeId } from '#kernel/ids'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { bodyProblems } from './problem.ts'
 import { type Call, routes, shown } from './resource.ts'
 import {
+  change,
   fullPage,
   list,
-  mayRun,
   post,
   requireScheduler,
   type SchedulerRouteDeps,
-  viewFrom,
   withScheduler,
 } from './scheduler-api.ts'
 
@@ -49,6 +49,9 @@ const renewRequest = reserveBody.pick({ expires_in: true }).meta({ id: 'RenewSch
 const directRequest = directJobBody.extend({ wait: waitField }).meta({ id: 'RunSchedulerJobDirectly' })
 
 const reservation = { reservation_id: idField('reservation') }
+const reservationFact = ({ reservation_id: id }: { readonly reservation_id: string }) => ({
+  reservation_id: encodeId('reservation', id),
+})
 
 /** Aborts the wait when the caller disconnects or the server shuts down. */
 function leavingOf({ deps: { closing }, signal }: Pick<Call<SchedulerRouteDeps>, 'deps' | 'signal'>): AbortSignal {
@@ -77,13 +80,12 @@ export const schedulerSlotRoutes = routes({
     problems: [404, 409],
     async handle(call) {
       const { wait: _, ...body } = call.sent
-      const api = requireScheduler(call)
-      if (!api.ok) return api
       const stop = leavingOf(call)
-      const done = call.deps.waiters(call.body.wait, (timeoutMs) =>
-        waitForReservation(api.value.scheduler, body, { timeoutMs, wait: api.value.wait, stop }),
+      return change(call, { operation: 'reserve' }, toReservationView, (scheduler, __, { wait }) =>
+        call.deps.waiters(call.body.wait, (timeoutMs) =>
+          waitForReservation(scheduler, body, { timeoutMs, wait, stop }),
+        ),
       )
-      return shown(done, toReservationView)
     },
   }),
   renewSchedulerReservation: post('/scheduler/reservations/{reservation_id}/renew', {
@@ -94,7 +96,7 @@ export const schedulerSlotRoutes = routes({
     answers: { 200: ['The reservation.', reservationView] },
     problems: [404, 409],
     handle: (call) =>
-      viewFrom(call, toReservationView, (scheduler) =>
+      change(call, { operation: 'renew', facts: reservationFact(call.params) }, toReservationView, (scheduler) =>
         renewReservation(scheduler, call.params.reservation_id, call.body.expires_in),
       ),
   }),
@@ -105,7 +107,9 @@ export const schedulerSlotRoutes = routes({
     answers: { 200: ['The reservation.', reservationView] },
     problems: [404, 409, ...bodyProblems],
     handle: (call) =>
-      viewFrom(call, toReservationView, (scheduler) => releaseReservation(scheduler, call.params.reservation_id)),
+      change(call, { operation: 'release', facts: reservationFact(call.params) }, toReservationView, (scheduler) =>
+        releaseReservation(scheduler, call.params.reservation_id),
+      ),
   }),
   runSchedulerJobDirectly: post('/scheduler/direct_runs', {
     summary: 'Run one job directly, ahead of the queue',
@@ -119,20 +123,17 @@ export const schedulerSlotRoutes = routes({
     async handle(call) {
       const { wait: _, ...body } = call.sent
       const wanted = call.body
-      const api = requireScheduler(call)
-      if (!api.ok) return api
-      const { scheduler, wait, follow } = api.value
-      const allowed = mayRun(call, scheduler, [wanted])
-      if (!allowed.ok) return allowed
       const stop = leavingOf(call)
-      const startByMs = scheduler.deps.now().getTime() + (wanted.wait ?? START_WAIT_MS)
       const reservedBy = `user ${call.principal.userId}`
-      const asked = call.deps.waiters(wanted.wait, (timeoutMs) =>
-        askForDirect(scheduler, body, { reservedBy, timeoutMs, wait, stop }),
-      )
-      return shown(asked, (direct) => {
-        follow(direct, startByMs)
-        return toJobView(direct.job)
+      const asked = { operation: 'run_directly', may: [wanted], runs: [wanted], creates: 'job' } as const
+      return change(call, asked, toJobView, async (scheduler, { newId: jobId, requestedBy }, { wait, follow }) => {
+        const startByMs = scheduler.deps.now().getTime() + (wanted.wait ?? START_WAIT_MS)
+        const direct = await call.deps.waiters(wanted.wait, (timeoutMs) =>
+          askForDirect(scheduler, body, { reservedBy, timeoutMs, wait, stop, jobId, requestedBy }),
+        )
+        if (!direct.ok) return direct
+        follow(direct.value, startByMs)
+        return accept(direct.value.job)
       })
     },
   }),

@@ -85,6 +85,7 @@ export function openServerJobs(options: OpenServerJobs): Decision<OpenedJobs | u
     api: {
       scheduler,
       orgId,
+      admits: config.schedulerHttp,
       wait: realWait,
       stopped: () => (loop ? loop.stopped() : 'The scheduler has not started.'),
       check: () => checkJobsAside(scheduler.db.file),

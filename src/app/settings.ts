@@ -133,6 +133,12 @@ export const settings = {
     './.concord/jobs.db',
   ),
   schedulerWorkers: integer('CONCORD_SCHEDULER_WORKERS', 'how many of its jobs run at once', [1, 1_000], 1),
+  schedulerHttp: choice(
+    'CONCORD_SCHEDULER_HTTP',
+    'which jobs a request may run: registered types and templates, or any command of an administrator',
+    ['registered', 'any'],
+    'registered',
+  ),
   schedulerTypes: optional('CONCORD_SCHEDULER_TYPES', 'JSON file with the job types it registers', 'job-types.json'),
   schedulerGrace: duration('CONCORD_SCHEDULER_GRACE', 'how long its running jobs may continue after a stop', 30_000),
   schedulerKeep: duration(

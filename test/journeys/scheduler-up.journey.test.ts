@@ -25,6 +25,7 @@ describe('the scheduler in concord up', () => {
       CONCORD_UNSAFE_TEST: '1',
       CONCORD_SCHEDULER_FILE: 'machine.db',
       CONCORD_SCHEDULER_GRACE: '90s',
+      CONCORD_SCHEDULER_HTTP: 'any',
     })
     const serve = async () => {
       const server = await serveConcord(home.options)

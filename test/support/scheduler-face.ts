@@ -42,7 +42,7 @@ function dump(file: string): string {
   return JSON.stringify(rows)
 }
 
-export function openTestSchedulerApi(orgId: string): TestSchedulerApi {
+export function openTestSchedulerApi(orgId: string, admits: SchedulerApi['admits'] = 'any'): TestSchedulerApi {
   const folder = mkdtempSync(join(tmpdir(), 'concord-face-'))
   const scheduler = accepted(openJobs({ file: join(folder, 'jobs.db'), role: 'owner' }))
   accepted(registerJobType(scheduler, shell))
@@ -57,6 +57,7 @@ export function openTestSchedulerApi(orgId: string): TestSchedulerApi {
     face: {
       scheduler,
       orgId,
+      admits,
       wait: realWait,
       check: () => checkJobsAside(scheduler.db.file),
       stopped: () => (loop ? undefined : 'it has not begun'),

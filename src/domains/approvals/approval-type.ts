@@ -213,6 +213,19 @@ const reconcileEffect = defineApprovalType({
   meanings: { approved: 'It happened.', rejected: 'It did not happen.' },
 })
 
+/** Whether a command continues whose requester may no longer act. Never expires: without an answer nothing begins. */
+const requesterGone = defineApprovalType({
+  name: 'requester_gone',
+  version: '1',
+  about: 'effect',
+  riskLevel: 'high',
+  expirationMinutes: null,
+  reasonRequired: ['approved', 'rejected'],
+  remindersAfterMinutes: [HOUR, 4 * HOUR, DAY],
+  resume: { on_approved: 'run_command', on_rejected: 'fail_command' },
+  meanings: { approved: 'Continue without the requester.', rejected: 'End the command.' },
+})
+
 /** An exception to a rule. It always needs a reason and a person other than the requester. */
 const override = defineApprovalType({
   name: 'override',
@@ -235,4 +248,10 @@ const escalation = defineApprovalType({
   remindersAfterMinutes: [2 * HOUR, 8 * HOUR],
 })
 
-export const builtInApprovalTypes: readonly ApprovalType[] = [commandApproval, reconcileEffect, override, escalation]
+export const builtInApprovalTypes: readonly ApprovalType[] = [
+  commandApproval,
+  reconcileEffect,
+  requesterGone,
+  override,
+  escalation,
+]

@@ -57,6 +57,7 @@ import {
   validatePayload,
   wakeOptionsOf,
 } from './tasks.ts'
+import { requesterOf } from './requester.ts'
 import { wakeDependents, type WriteResult } from './write-command.ts'
 
 export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
@@ -101,7 +102,10 @@ async function answerAtOnce(
   try {
     const folded = foldAnswered(deps, found, changes, turn.token)
     const { draft, next: begun } = folded ?? {}
-    const written = draft && begun?.t === 'call' && (await commitVoted(deps, draft.write, { version, vote }, turn))
+    const written =
+      draft &&
+      begun?.t === 'call' &&
+      (await commitVoted(deps, { ...draft.write, requester: requesterOf(command) }, { version, vote }, turn))
     if (!written) {
       turn.release()
       return false
@@ -218,6 +222,20 @@ function moveAtGate(
   }
 }
 
+/** An operator has decided whether the command continues without its requester. */
+function settleGone(
+  { command }: CommandWithEffects,
+  { approval_id, decided_at, decision_reason }: StoredApproval,
+  next: 'run_command' | 'fail_command',
+): readonly Change[] {
+  if (command.status !== 'blocked') return []
+  const why = { approval_id, reason: decision_reason }
+  if (next === 'run_command') return [move('queued', systemActor, why), set({ run_after: decided_at })]
+  const error_class = 'approval_rejected'
+  const error = `The requester may no longer act, and an operator ended it: ${decision_reason ?? 'no reason given'}`
+  return [set({ error, error_class, run_after: null }), move('failed', systemActor, { ...why, error_class })]
+}
+
 /** A person has found out whether the effect happened. The command goes back to its queue and continues from there. */
 function settleEffect(
   { command, effects }: CommandWithEffects,
@@ -225,6 +243,7 @@ function settleEffect(
   next: Resolution['next'],
   actor: string,
 ): readonly Change[] {
+  if (next === 'run_command' || next === 'fail_command') return settleGone({ command, effects }, approval, next)
   const effect = effects.find(({ domain_effect_id }) => domain_effect_id === approval.domain_effect_id)
   if (effect?.status !== 'executing' || (next !== 'effect_happened' && next !== 'effect_did_not_happen')) return []
   const by: Who = { id: actor, kind: 'operator' }

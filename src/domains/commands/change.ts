@@ -131,6 +131,8 @@ export type Write = {
   readonly newEffects: readonly NewEffect[]
   readonly effectMoves: readonly EffectMove[]
   readonly events: readonly WriteEvent[]
+  /** Set if the write begins an effect: it changes nothing if this person may no longer act. */
+  readonly requester?: string | undefined
 }
 
 /** An unfinished write: the rows as they will be, and the write that makes them so. */

@@ -46,6 +46,7 @@ import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
 import { type EffectTries, effectKeyOf, keyOfTry } from './plan.ts'
 import { isFreed } from './standing.ts'
+import { askRequesterGone, findRequesterGone, requesterOf } from './requester.ts'
 import { wakeDependents } from './write-command.ts'
 import { readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
 import type { WriteResult } from './write-command.ts'
@@ -86,6 +87,7 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
   const { begun, effects } = turn.found
   let last: LastCall | undefined
   let isAlone = false
+  let isGone = false
   let tries: EffectTries | undefined
   try {
     if (begun) last = await callNext(deps, turn, begun, effects)
@@ -94,11 +96,14 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
         turn.signal.aborted || round >= ROUNDS_MAX || (round > 0 && deps.now().getTime() - startedMs >= SLICE_MS)
       if (isOver && !last) break
       // The outcome of a call is always recorded, with all that follows from it. No call begins in a turn that has used up its time.
-      const limit = isAlone ? 'outcome' : isOver ? 'no_call' : 'none'
-      const { draft, next } = await decideNext(deps, turn, last, tries, limit)
+      const limit = isAlone ? 'outcome' : isOver || isGone ? 'no_call' : 'none'
+      const decided = await decideNext(deps, turn, last, tries, limit)
+      const { draft, next } = isGone ? askRequesterGone(deps, decided, deps.now()) : decided
       const written = await commitTurn(deps, turn, draft.write, next, last)
       if (written === 'key_taken') tries = await findTries(deps, draft.write)
       else if (written instanceof EffectFailure) last = last && failedWith(last, written)
+      else if (written === 'moved' && next.t === 'call' && (await findRequesterGone(deps, turn.found.command)))
+        isGone = true
       else if (written === 'moved') {
         // The row has changed, for example by a cancel, and the next step may be impossible. The outcome is then written alone, once.
         isAlone = last !== undefined && !isAlone
@@ -186,8 +191,11 @@ async function commitTurn(
     (work) => work !== undefined,
   )
   let result: Decision<WriteResult>
+  // Undoing goes on without the requester.
+  const begins = next.t === 'call' && (write.to ?? turn.found.command.status) === 'running'
+  const checked = begins ? { ...write, requester: requesterOf(write.command) } : write
   try {
-    result = works.length === 0 ? await deps.writes.commit(write) : await commitWith(deps, write, works)
+    result = works.length === 0 ? await deps.writes.commit(checked) : await commitWith(deps, checked, works)
   } catch (error) {
     if (error instanceof EffectFailure) return error
     const isPlanned = write.newEffects.some(({ compensates_effect_id }) => compensates_effect_id === null)

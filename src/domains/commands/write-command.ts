@@ -27,6 +27,7 @@ import {
 } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { commandEventPurposes } from './events.ts'
+import { isRequesterGone } from './requester.ts'
 import { wakeOptionsOf } from './tasks.ts'
 
 const assign = (columns: Readonly<Record<string, string>>, set: string, row: string) =>
@@ -134,6 +135,9 @@ const marked = ({ among, notAmong }: Ids) => `, waiting as materialized (
     and c.command_id ${notAmong}
 )`
 
+const mayBegin = `
+    and (w.requester is null or not ${isRequesterGone('w.requester', 'c.workspace_id', 'c.command_id')})`
+
 type Parts = {
   readonly isBatch: boolean
   /** New effects. */
@@ -144,12 +148,14 @@ type Parts = {
   readonly moves: boolean
   /** Several journal rows of one write. */
   readonly splits: boolean
+  /** An effect begins, so the requester must still be allowed to act. */
+  readonly begins: boolean
 }
 
 /** A write that depends on another room's write in the same statement, and on the version of the command. */
 type Joined = { readonly version: string; readonly vote: JoinedVote }
 
-function textOf({ isBatch, plans, touches, moves, splits }: Parts, vote: JoinedVote | undefined): string {
+function textOf({ isBatch, plans, touches, moves, splits, begins }: Parts, vote: JoinedVote | undefined): string {
   const next = plans ? 4 : 3
   const ids = isBatch ? manyIds : oneId
   return [
@@ -157,10 +163,10 @@ function textOf({ isBatch, plans, touches, moves, splits }: Parts, vote: JoinedV
   select * from json_to_recordset($1::json)
     as w(n integer, entry_id uuid, audit_type text, events json, more json, trace_id text, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
       is_free boolean, releases boolean, takes uuid,
-      takes_ms double precision, at timestamptz, set jsonb, version text)
+      takes_ms double precision, at timestamptz, set jsonb, version text, requester uuid)
 )`,
     vote ? `${held}, ${vote.text(`$${touches ? next + 2 : next}`, 'exists (select from held)')}` : '',
-    moved(ids, vote ? '\n    and exists (select from told)' : ''),
+    moved(ids, `${vote ? '\n    and exists (select from told)' : ''}${begins ? mayBegin : ''}`),
     plans ? `, planned as (${insertEffects('$3', 'moved')})` : '',
     touches ? touched(ids, `$${next}`, `$${next + 1}`) : '',
     logged(splits),
@@ -176,8 +182,8 @@ const forms = new Map<string, Statement<Written>>()
 
 /** The variant for these parts, built once. */
 function writeStatement(parts: Parts, vote: JoinedVote | undefined): Statement<Written> {
-  const { isBatch: batch, plans, touches, moves, splits } = parts
-  const name = Object.entries({ batch, plans, touches, moves, splits, voted: vote !== undefined })
+  const { isBatch: batch, plans, touches, moves, splits, begins } = parts
+  const name = Object.entries({ batch, plans, touches, moves, splits, begins, voted: vote !== undefined })
     .flatMap(([part, isThere]) => (isThere ? [part] : []))
     .reduce((all, part) => `${all}_${part}`, 'commands_write')
   const known = forms.get(name) ?? statement<Written>(name, textOf(parts, vote))
@@ -232,7 +238,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
     sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n, command_id: write.command.command_id })))
   const moves = numbered((write) => write.effectMoves)
   const docs = sent.map(({ write, entryId, takes: taking }, n) => {
-    const { command, hold, from, to, releases, at, set, events } = write
+    const { command, hold, from, to, releases, at, set, events, requester } = write
     const [first, ...more] = journalRows(entryId, events)
     return {
       n,
@@ -254,6 +260,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
       at,
       set,
       version: joined?.version,
+      requester,
     }
   })
   const effects = numbered((write) => write.newEffects)
@@ -264,6 +271,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
     touches: moves.length > 0,
     moves: sent.some(({ write }) => write.to !== null),
     splits: docs.some(({ more }) => more !== undefined),
+    begins: docs.some(({ requester }) => requester !== undefined),
   }
   return sql.run(writeStatement(parts, joined?.vote), [
     JSON.stringify(docs),

@@ -20,6 +20,8 @@ const identityEventTypes = {
   workspace_created: 'audit',
   api_key_created: 'audit',
   api_key_revoked: 'audit',
+  scheduler_requested: 'audit',
+  scheduler_refused: 'audit',
 } as const
 type IdentityEventType = keyof typeof identityEventTypes
 
@@ -30,6 +32,7 @@ type Fact = { readonly type: IdentityEventType; readonly payload: Readonly<Recor
 
 /** The target of an event is the most specific thing that its payload names. */
 const targets = [
+  ['job_id', 'job'],
   ['key_id', 'api_key'],
   ['user_id', 'user'],
   ['role_id', 'org_role'],

@@ -11,6 +11,7 @@ export {
   setPlatformRole,
 } from './person.ts'
 export { bootstrapAdmin } from './bootstrap-admin.ts'
+export { appendOrgEvent } from './events.ts'
 export {
   addMemberBody,
   type ApiKeyView,
@@ -51,6 +52,7 @@ export {
   findHomeWorkspace,
   findMember,
   findOrigins,
+  hasLeft,
   listActive,
   type Origins,
   originsColumn,

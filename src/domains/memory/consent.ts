@@ -23,6 +23,12 @@ export function viewerOf({ principal }: Pick<Actor, 'principal'>): string | unde
   return principal.userId
 }
 
+/** What is known about a user is private: only that user and those who see everything learn how much it is. */
+export function seesSubject(actor: Pick<Actor, 'principal'>, { subject_type, subject_id }: Subject): boolean {
+  const viewer = viewerOf(actor)
+  return viewer === undefined || subject_type !== 'user' || subject_id === viewer
+}
+
 const findActive = statement<{ readonly memory_consent_id: string }>(
   'memory_find_consent',
   `select memory_consent_id from concord.memory_consents

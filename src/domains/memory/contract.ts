@@ -161,7 +161,10 @@ export const holdView = z
   .object({
     memory_hold_id: idView('memory_hold', 'The hold.'),
     subject: textView(SUBJECT, 'Whom it is about.'),
-    reason: textView('Case 2026-17', 'Why it must be kept.'),
+    reason: textView(
+      'Case 2026-17',
+      'Why it must be kept; null for everybody but administrators and data owners.',
+    ).nullable(),
     placed_by: idView('user', 'Who placed it.'),
     placed_at: timeView('Since when.'),
     released_at: timeView('When it was released.').nullable(),
@@ -204,6 +207,9 @@ const knownItem = z.object({
 export const forgetPreviewView = z
   .object({
     subject: textView(SUBJECT, 'Whom it is about.'),
+    is_shown: z
+      .boolean()
+      .meta({ description: 'False: only the person, data owners and administrators see what there is.' }),
     may_erase: z.boolean().meta({ description: 'False: a hold stands, on the subject or on something made from it.' }),
     counts: z.record(z.string(), z.int()).meta({ example: { memory: 3 }, description: 'How many of each kind.' }),
     items: z.array(knownItem).meta({ description: 'Everything that would be erased.' }),
@@ -301,11 +307,11 @@ export function toConsentView(consent: StoredConsent) {
   }
 }
 
-export function toHoldView(hold: StoredHold) {
+export function toHoldView(hold: StoredHold, seesReason: boolean) {
   return {
     memory_hold_id: encodeId('memory_hold', hold.memory_hold_id),
     subject: showSubject(hold),
-    reason: hold.reason,
+    reason: seesReason ? hold.reason : null,
     placed_by: showAuthor(hold.placed_by),
     placed_at: formatInstant(hold.placed_at),
     released_at: orNull(hold.released_at, formatInstant),
@@ -313,15 +319,30 @@ export function toHoldView(hold: StoredHold) {
   }
 }
 
-export function toForgetPreviewView(subject: Subject, preview: ForgetPreview) {
+/** What the caller may learn: everything about the subject, and the reasons of holds. */
+export type PreviewRights = { readonly seesSubject: boolean; readonly seesReason: boolean }
+
+export function toForgetPreviewView(subject: Subject, preview: ForgetPreview, rights: PreviewRights) {
+  const mayErase = preview.hold_count === 0
+  if (!rights.seesSubject)
+    return {
+      subject: showSubject(subject),
+      is_shown: false,
+      may_erase: mayErase,
+      counts: {},
+      items: [],
+      consents: [],
+      holds: [],
+    }
   const kinds = Map.groupBy(preview.items, ({ kind }) => kind)
   return {
     subject: showSubject(subject),
-    may_erase: preview.hold_count === 0,
+    is_shown: true,
+    may_erase: mayErase,
     counts: Object.fromEntries([...kinds].map(([kind, items]) => [kind, items.length])),
     items: preview.items.map(({ kind, id, isHeld = false }) => ({ kind, id, is_held: isHeld })),
     consents: preview.consents.map(toConsentView),
-    holds: preview.holds.map(toHoldView),
+    holds: preview.holds.map((hold) => toHoldView(hold, rights.seesReason)),
   }
 }
 

@@ -9,7 +9,7 @@ export {
   listCandidates,
   saveCandidate,
 } from './candidate.ts'
-export { grantConsent, hasConsent, listConsents, revokeConsent, viewerOf } from './consent.ts'
+export { grantConsent, hasConsent, listConsents, revokeConsent, seesSubject, viewerOf } from './consent.ts'
 export {
   candidateDetailView,
   candidateStatus,

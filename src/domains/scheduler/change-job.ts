@@ -22,7 +22,7 @@ import {
 import { findRunOfJob } from './run-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
-import { addJob, checkParams, checkWork } from './submit-job.ts'
+import { addJob, checkParams, checkWork, type Requested } from './submit-job.ts'
 
 /** Replaces the params, checked against the job's template. A new priority puts the job at the end of that priority. */
 export function changeJob(
@@ -175,7 +175,7 @@ export function normalizeQueue(scheduler: Scheduler): Decision<{ readonly change
  * Repeats a job on request: adds a copy at the end of its priority. The copy does not join the retry chain, whose verdict is
  * final (D3). The old job and its run stay as they are.
  */
-export function retryJob(scheduler: Scheduler, jobId: string): Decision<StoredJob> {
+export function retryJob(scheduler: Scheduler, jobId: string, requested: Requested = {}): Decision<StoredJob> {
   return scheduler.db.write((tx) => {
     const old = requireJob(tx, jobId)
     if (!old.ok) return old
@@ -198,6 +198,6 @@ export function retryJob(scheduler: Scheduler, jobId: string): Decision<StoredJo
       })
     }
     const { job_type, template_id, params, priority } = old.value
-    return accept(addJob(scheduler, tx, { job_type, template_id, params, priority }))
+    return accept(addJob(scheduler, tx, { job_type, template_id, params, priority }, requested))
   })
 }

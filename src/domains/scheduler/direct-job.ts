@@ -25,7 +25,7 @@ import type { ClaimedRun } from './runner-settings.ts'
 import { nowMs, requireRecovered, type Scheduler, type Wait } from './scheduler.ts'
 import { requestStop } from './run-files.ts'
 import type { StoredJob, StoredReservation } from './stored-rows.ts'
-import { insertNewJob, prepareJob } from './submit-job.ts'
+import { insertNewJob, prepareJob, type Requested } from './submit-job.ts'
 
 /**
  * Takes the slot. Refuses with `slot_taken` while a queued job is in flight; no new job starts meanwhile, because the
@@ -46,7 +46,7 @@ export function startDirectJob(
     if (!reservation.ok) return reservation
     const free = requireFreeSlot(tx, reservationId)
     if (!free.ok) return free
-    const job = insertDirect(scheduler, tx, reservationId, parsed.value)
+    const job = insertDirect(scheduler, tx, reservationId, parsed.value, {})
     if (!job.ok) return job
     const run = startNow(scheduler, tx, job.value.job_id, now)
     if (!run) throw new KernelFault('scheduler.direct', 'Params that were just checked cannot be read.')
@@ -60,11 +60,13 @@ function insertDirect(
   tx: WriteTx,
   reservationId: string,
   wanted: z.output<typeof directJobBody>,
+  { jobId = scheduler.deps.newId(), requestedBy = null }: Requested,
 ): Decision<StoredJob> {
   const prepared = prepareJob(tx, wanted)
   if (!prepared.ok) return prepared
   const job = insertNewJob(tx, {
-    job_id: scheduler.deps.newId(),
+    job_id: jobId,
+    requested_by: requestedBy,
     ...prepared.value,
     schedule_id: null,
     group_id: null,
@@ -112,7 +114,7 @@ function requireFreeSlot(tx: WriteTx, reservationId: string): Decision<undefined
  */
 export type AskedDirect = { readonly job: StoredJob; readonly reservationId: string }
 
-export type AskForDirect = {
+export type AskForDirect = Requested & {
   readonly reservedBy: string
   /** How long to wait while another reservation is active; 0 tries once. */
   readonly timeoutMs: number
@@ -133,7 +135,7 @@ export async function askForDirect(
   const reservationId = reserved.value.reservation_id
   const queued = scheduler.db.write((tx) => {
     const active = requireActive(tx, reservationId, nowMs(scheduler))
-    return active.ok ? insertDirect(scheduler, tx, reservationId, parsed.value) : active
+    return active.ok ? insertDirect(scheduler, tx, reservationId, parsed.value, asked) : active
   })
   if (queued.ok) return accept({ job: queued.value, reservationId })
   releaseReservation(scheduler, reservationId)

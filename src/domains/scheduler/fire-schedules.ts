@@ -82,7 +82,7 @@ function fireDue(
     return recordMissed(tx, schedule, { since: dueAt, until: dueAt, why: prepared.reason }, now)
   }
   scheduler.pass('schedule.before_insert')
-  const job = addJob(scheduler, tx, prepared.value, { scheduleId: schedule_id })
+  const job = addJob(scheduler, tx, prepared.value, { scheduleId: schedule_id, requestedBy: schedule.requested_by })
   const firing = record(tx, {
     schedule_id,
     due_at: dueAt,

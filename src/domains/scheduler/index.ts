@@ -142,4 +142,4 @@ export type {
   StoredSchedule,
   StoredTemplate,
 } from './stored-rows.ts'
-export { namesOwnCommand, submitGroup, type SubmitJob, submitJob } from './submit-job.ts'
+export { digestWork, namesOwnCommand, type Requested, submitGroup, type SubmitJob, submitJob } from './submit-job.ts'

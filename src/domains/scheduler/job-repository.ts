@@ -5,7 +5,7 @@ import { type SqlReader, query, type WriteTx } from './database.ts'
 import type { StoredJob } from './stored-rows.ts'
 
 export const JOB_COLUMNS = `job_id, template_id, schedule_id, group_id, job_type, params, status, priority, position, retry_of,
-  created_at, queued_at, started_at, finished_at, worker_id, group_order, reservation_id, hold, not_before, cancelled_at`
+  created_at, queued_at, started_at, finished_at, worker_id, group_order, reservation_id, hold, not_before, cancelled_at, requested_by`
 
 /** The order of the queue. */
 export const QUEUE_ORDER = 'priority desc, position, created_at, job_id'
@@ -110,6 +110,7 @@ export type NewJobRow = Pick<
   | 'reservation_id'
   | 'hold'
   | 'not_before'
+  | 'requested_by'
 > & { readonly now: number }
 
 /** Two lookups, one per partial index; a single one would read every queued job. */
@@ -120,9 +121,9 @@ const NEXT_POSITION = (priority: string) => `
 
 export const insertJob = query<StoredJob, NewJobRow>(`
    insert into jobs (job_id, template_id, schedule_id, group_id, job_type, params, priority, position, created_at, queued_at,
-                     group_order, reservation_id, hold, not_before)
+                     group_order, reservation_id, hold, not_before, requested_by)
    values ($job_id, $template_id, $schedule_id, $group_id, $job_type, $params, $priority, ${NEXT_POSITION('$priority')}, $now, $now,
-           $group_order, $reservation_id, $hold, $not_before)
+           $group_order, $reservation_id, $hold, $not_before, $requested_by)
    returning ${JOB_COLUMNS}`)
 
 type NewRetry = Pick<StoredJob, 'job_id' | 'hold' | 'not_before'> & { failed_job_id: string; now: number }
@@ -130,9 +131,9 @@ type NewRetry = Pick<StoredJob, 'job_id' | 'hold' | 'not_before'> & { failed_job
 /** Inserts a copy of the failed job at the end of its priority; returns no row when the job already has a retry. */
 export const insertRetryJob = query<StoredJob, NewRetry>(`
    insert into jobs (job_id, template_id, schedule_id, group_id, job_type, params, priority, position, retry_of, created_at, queued_at,
-                     group_order, hold, not_before)
+                     group_order, hold, not_before, requested_by)
    select $job_id, template_id, schedule_id, group_id, job_type, params, priority, ${NEXT_POSITION('failed.priority')}, job_id, $now, $now,
-          group_order, $hold, $not_before
+          group_order, $hold, $not_before, requested_by
      from jobs failed where job_id = $failed_job_id
        on conflict (retry_of) where retry_of is not null do nothing
    returning ${JOB_COLUMNS}`)

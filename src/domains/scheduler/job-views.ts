@@ -58,6 +58,10 @@ const job = defineView<StoredJob & { readonly outcome?: RunOutcome | null }>()({
   ],
   priority: [z.int(), (row) => row.priority],
   position: [z.int(), (row) => row.position],
+  requested_by: [
+    z.string().nullable().meta({ description: 'Who asked for it over HTTP. Null for a local program.' }),
+    (row) => row.requested_by,
+  ],
   retry_of: [z.string().nullable(), (row) => showIdOrNull('job', row.retry_of)],
   hold: [z.enum(['delay', 'group', 'direct']).nullable(), (row) => row.hold],
   not_before: [timeView().nullable(), (row) => orNull(row.not_before, showTime)],

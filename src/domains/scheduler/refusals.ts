@@ -27,6 +27,10 @@ export const schedulerRefusals = {
     'invalid',
     'Use a registered type, or register this one with --types or CONCORD_SCHEDULER_TYPES.',
   ],
+  'scheduler.command.not_registered': [
+    'forbidden',
+    'Register a job type (CONCORD_SCHEDULER_TYPES) or a template on the machine, or set CONCORD_SCHEDULER_HTTP=any.',
+  ],
   'scheduler.queue.other_priority': ['conflict', 'Give the job the other priority first.'],
   'scheduler.run.not_found': ['not_found', 'Check the id: the job names its runs.'],
   'scheduler.run.finished': ['conflict', 'Nothing to do: the first outcome is final.'],

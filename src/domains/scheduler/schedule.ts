@@ -25,10 +25,10 @@ import {
   type StoredSchedule,
   type StoredTemplate,
 } from './stored-rows.ts'
-import { checkWork, type PreparedJob, prepareFromTemplate } from './submit-job.ts'
+import { checkWork, type PreparedJob, prepareFromTemplate, type Requested } from './submit-job.ts'
 
 export const SCHEDULE_COLUMNS = `schedule_id, template_id, name, cron_expression, timezone, enabled, param_overrides, last_triggered_at, next_trigger_at,
-  created_at, priority, misfire_policy, overlap_policy, last_due_at, updated_at, deleted_at`
+  created_at, priority, misfire_policy, overlap_policy, last_due_at, updated_at, deleted_at, requested_by`
 export const FIRING_COLUMNS = `schedule_id, due_at, outcome, job_id, missed_since, decided_at`
 
 type ScheduleRow = Omit<
@@ -39,15 +39,15 @@ type ById = { readonly schedule_id: string }
 
 const insertRow = query<StoredSchedule, ScheduleRow>(`
    insert into schedules (schedule_id, template_id, name, cron_expression, timezone, enabled, param_overrides, next_trigger_at, created_at,
-                          priority, misfire_policy, overlap_policy, updated_at)
+                          priority, misfire_policy, overlap_policy, updated_at, requested_by)
    values ($schedule_id, $template_id, $name, $cron_expression, $timezone, $enabled, $param_overrides, $next_trigger_at, $now,
-           $priority, $misfire_policy, $overlap_policy, $now)
+           $priority, $misfire_policy, $overlap_policy, $now, $requested_by)
        on conflict (name) where deleted_at is null do nothing returning ${SCHEDULE_COLUMNS}`)
 const updateRow = query<StoredSchedule, ScheduleRow>(`
    update or ignore schedules
       set template_id = $template_id, name = $name, cron_expression = $cron_expression, timezone = $timezone, enabled = $enabled,
           param_overrides = $param_overrides, next_trigger_at = $next_trigger_at, priority = $priority,
-          misfire_policy = $misfire_policy, overlap_policy = $overlap_policy, updated_at = $now
+          misfire_policy = $misfire_policy, overlap_policy = $overlap_policy, updated_at = $now, requested_by = $requested_by
     where schedule_id = $schedule_id and deleted_at is null returning ${SCHEDULE_COLUMNS}`)
 const deleteRow = query<StoredSchedule, ById & { now: number }>(`
    update schedules set enabled = 0, next_trigger_at = null, deleted_at = $now, updated_at = $now
@@ -67,7 +67,11 @@ export function requireSchedule(reader: SqlReader, scheduleId: string): Decision
   return found ? accept(found) : refuse('scheduler.schedule.not_found', `There is no schedule ${quote(scheduleId)}.`)
 }
 
-export function createSchedule(scheduler: Scheduler, body: z.input<typeof scheduleBody>): Decision<StoredSchedule> {
+export function createSchedule(
+  scheduler: Scheduler,
+  body: z.input<typeof scheduleBody>,
+  { requestedBy = null }: Requested = {},
+): Decision<StoredSchedule> {
   const parsed = parseInput(scheduleBody, body)
   if (!parsed.ok) return parsed
   const { enabled, param_overrides, ...fields } = parsed.value
@@ -81,16 +85,23 @@ export function createSchedule(scheduler: Scheduler, body: z.input<typeof schedu
     const next = checkSchedule(tx, row, now)
     if (!next.ok) return next
     const schedule_id = scheduler.deps.newId()
-    const saved = tx.one(insertRow, { ...row, schedule_id, next_trigger_at: next.value, now })
+    const saved = tx.one(insertRow, {
+      ...row,
+      schedule_id,
+      next_trigger_at: next.value,
+      requested_by: requestedBy,
+      now,
+    })
     return saved ? accept(saved) : nameTaken(row.name)
   })
 }
 
-/** A new time, zone or `enabled` applies from now, never from before the last decided due time. Omitted fields stay. */
+/** The requester becomes the one of the schedule's later jobs. A new time, zone or `enabled` applies from now, never from before the last decided due time. Omitted fields stay. */
 export function changeSchedule(
   scheduler: Scheduler,
   scheduleId: string,
   body: z.input<typeof changeScheduleBody>,
+  { requestedBy = null }: Requested = {},
 ): Decision<StoredSchedule> {
   const parsed = parseInput(changeScheduleBody, body)
   if (!parsed.ok) return parsed
@@ -111,7 +122,7 @@ export function changeSchedule(
     const isSameTime = timeKeys.every((key) => row[key] === old.value[key])
     // An undecided due time stays unless the time, zone or `enabled` changes.
     const next_trigger_at = isSameTime ? row.next_trigger_at : next.value
-    const saved = tx.one(updateRow, { ...row, next_trigger_at, now })
+    const saved = tx.one(updateRow, { ...row, next_trigger_at, requested_by: requestedBy, now })
     return saved ? accept(saved) : nameTaken(row.name)
   })
 }
@@ -202,6 +213,7 @@ const schedule = defineView<StoredSchedule>()({
   overlap_policy: [z.enum(['skip', 'queue']), (row) => row.overlap_policy],
   last_triggered_at: [timeView().nullable(), (row) => orNull(row.last_triggered_at, showTime)],
   next_trigger_at: [timeView().nullable(), (row) => orNull(row.next_trigger_at, showTime)],
+  requested_by: [z.string().nullable(), (row) => row.requested_by],
   created_at: [timeView(), (row) => showTime(row.created_at)],
 })
 export const scheduleView = schedule.schema.meta({ id: 'SchedulerSchedule' })

@@ -45,6 +45,7 @@ describe('columns', () => {
         'hold text',
         'not_before integer',
         'cancelled_at integer',
+        'requested_by text',
       ],
     ],
     [
@@ -89,6 +90,7 @@ describe('columns', () => {
         'last_due_at integer',
         'updated_at integer not null',
         'deleted_at integer',
+        'requested_by text',
       ],
     ],
     [

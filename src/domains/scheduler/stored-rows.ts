@@ -32,6 +32,8 @@ export type StoredJob = {
   readonly hold: JobHold | null
   readonly not_before: number | null
   readonly cancelled_at: number | null
+  /** Who asked for it over HTTP, such as `user_0197…`; null for a local program. */
+  readonly requested_by: string | null
 }
 
 export const runOutcomes = ['COMPLETED', 'FAILED', 'SKIPPED'] as const
@@ -133,6 +135,7 @@ export type StoredSchedule = {
   readonly last_due_at: number | null
   readonly updated_at: number
   readonly deleted_at: number | null
+  readonly requested_by: string | null
 }
 
 export type StoredFiring = {

@@ -6,7 +6,7 @@ import { KernelFault } from '#kernel/errors'
 import { parseIdempotencyKey } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
 import { guardValue, parseGuardedObject } from '#kernel/json-guard'
-import type { JsonObject } from '#kernel/json-value'
+import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { submitGroupBody, submitJobBody } from './contract.ts'
 import { query, type SqlReader, type WriteTx } from './database.ts'
@@ -67,6 +67,21 @@ export function namesOwnCommand(
   })
 }
 
+/** The digest of the command line and params with which this work would run now; refuses work that cannot run. */
+export function digestWork(scheduler: Scheduler, works: readonly WantedJob[]): Decision<string> {
+  return scheduler.db.read((reader) => {
+    const lines: JsonValue[] = []
+    for (const [index, work] of works.entries()) {
+      const prepared = prepareJob(reader, work)
+      if (!prepared.ok) return works.length === 1 ? prepared : atMember(prepared, index)
+      const type = requireJobType(reader, prepared.value.job_type)
+      if (!type.ok) return type
+      lines.push([JSON.parse(type.value.runner ?? 'null'), JSON.parse(prepared.value.params)])
+    }
+    return accept(`sha256:${hash('sha256', canonicalJson(lines))}`)
+  })
+}
+
 /** The caller's params override the template's, key by key at the top level. */
 export function prepareFromTemplate(template: StoredTemplate, wanted: WantedJob): Decision<PreparedJob> {
   if (wanted.job_type !== undefined && wanted.job_type !== template.job_type) {
@@ -97,6 +112,9 @@ export function checkParams(template: StoredTemplate, params: JsonObject): Decis
 
 export type SubmitJob = z.input<typeof submitJobBody>
 
+/** What a request over HTTP adds: the id that its record names, and the requester, such as `user_0197…`. */
+export type Requested = { readonly jobId?: string; readonly requestedBy?: string | null }
+
 const selectKey = query<{ job_id: string; fingerprint: string }, { key: string }>(
   'select job_id, fingerprint from job_keys where idempotency_key = $key',
 )
@@ -105,7 +123,7 @@ const insertKey = query<never, { key: string; fingerprint: string; job_id: strin
 )
 
 /** With a key, the same request again returns its job as it is now. */
-export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<StoredJob> {
+export function submitJob(scheduler: Scheduler, body: SubmitJob, requested: Requested = {}): Decision<StoredJob> {
   const parsed = parseInput(submitJobBody, body)
   if (!parsed.ok) return parsed
   const { group_id, not_before, idempotency_key, ...wanted } = parsed.value
@@ -120,7 +138,7 @@ export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<Store
     if (!prepared.ok) return prepared
     const placing = placeNew(tx, group_id)
     if (!placing.ok) return placing
-    const job = addJob(scheduler, tx, prepared.value, { notBefore: not_before, ...placing.value })
+    const job = addJob(scheduler, tx, prepared.value, { ...requested, notBefore: not_before, ...placing.value })
     if (key.value !== undefined) tx.run(insertKey, { key: key.value, fingerprint, job_id: job.job_id })
     return accept(job)
   })
@@ -142,7 +160,7 @@ function refuseReused(jobId: string): Refusal {
   })
 }
 
-type Placing = {
+type Placing = Requested & {
   readonly notBefore?: Date | undefined
   readonly group?: StoredGroup
   readonly order?: number
@@ -152,12 +170,13 @@ type Placing = {
 /** Inserts every queued job except retries. */
 export function addJob(scheduler: Scheduler, tx: WriteTx, prepared: PreparedJob, placing: Placing = {}): StoredJob {
   const now = nowMs(scheduler)
-  const { group, order = 1, scheduleId } = placing
+  const { group, order = 1, scheduleId, jobId = scheduler.deps.newId(), requestedBy = null } = placing
   const notBefore = placing.notBefore?.getTime() ?? null
   const place = group && placeInGroup(tx, group, order)
   const isEarly = notBefore !== null && notBefore > now
   const job = insertNewJob(tx, {
-    job_id: scheduler.deps.newId(),
+    job_id: jobId,
+    requested_by: requestedBy,
     ...prepared,
     schedule_id: scheduleId ?? null,
     group_id: group?.group_id ?? null,
@@ -177,18 +196,26 @@ export function insertNewJob(tx: WriteTx, row: NewJobRow): StoredJob {
   return job
 }
 
+function atMember(refusal: Refusal, index: number): Refusal {
+  return { ...refusal, path: [`jobs[${index}]`, refusal.path].filter(Boolean).join('.') }
+}
+
 /** In a sequential group the first member enters the queue, and each other one when its predecessor has ended. */
-export function submitGroup(scheduler: Scheduler, body: z.input<typeof submitGroupBody>): Decision<SubmittedGroup> {
+export function submitGroup(
+  scheduler: Scheduler,
+  body: z.input<typeof submitGroupBody>,
+  { groupId = scheduler.deps.newId(), requestedBy = null }: Requested & { readonly groupId?: string } = {},
+): Decision<SubmittedGroup> {
   const parsed = parseInput(submitGroupBody, body)
   if (!parsed.ok) return parsed
   const { name = null, mode, on_failure, jobs: wantedJobs } = parsed.value
   return scheduler.db.write((tx) => {
-    const group = insertGroup(tx, { group_id: scheduler.deps.newId(), name, mode, on_failure, now: nowMs(scheduler) })
+    const group = insertGroup(tx, { group_id: groupId, name, mode, on_failure, now: nowMs(scheduler) })
     const jobs: StoredJob[] = []
     for (const [index, { not_before, ...wanted }] of wantedJobs.entries()) {
       const prepared = prepareJob(tx, wanted)
-      if (!prepared.ok) return { ...prepared, path: [`jobs[${index}]`, prepared.path].filter(Boolean).join('.') }
-      jobs.push(addJob(scheduler, tx, prepared.value, { notBefore: not_before, group, order: index + 1 }))
+      if (!prepared.ok) return atMember(prepared, index)
+      jobs.push(addJob(scheduler, tx, prepared.value, { requestedBy, notBefore: not_before, group, order: index + 1 }))
     }
     return accept({ group, jobs })
   })

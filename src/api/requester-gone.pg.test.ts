@@ -1,0 +1,116 @@
+/** A command whose requester may no longer act when its wait is over: an operator is asked, and nothing begins before the answer. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { type AgentApi, openAgentApi } from '#test/agents'
+import { anOrgRole, aPerson, type TestPerson } from '#test/tenant'
+
+const OUTSIDE = { subject: 'May', destination: 'external:finance@example.com' }
+
+type Approval = { readonly approval_id: string; readonly approval_type: string; readonly approver: string }
+
+describe('a requester who may no longer act', () => {
+  let room: AgentApi
+  let admin: TestPerson
+  let owner: TestPerson
+  let operator: TestPerson
+  before(async () => {
+    room = await openAgentApi()
+    admin = room.api.ours.people.admin
+    const person = () => aPerson(room.api.world, { orgId: room.api.ours.orgId, slug: room.api.ours.slug }, 'writer')
+    owner = await person()
+    operator = await person()
+    await anOrgRole(room.api.world, room.api.ours.orgId, 'data-owner', [owner])
+    await anOrgRole(room.api.world, room.api.ours.orgId, 'operator', [operator])
+    await anOrgRole(room.api.world, room.api.ours.orgId, 'insiders', [owner, operator])
+  })
+  after(() => room.close())
+
+  const userId = ({ principal }: TestPerson) => `user_${principal.userId.replaceAll('-', '')}`
+  async function ask<T>(path: string, body: unknown, key: string): Promise<T> {
+    const answer = await room.post(path, body, key)
+    assert.ok(answer.status < 300, JSON.stringify(answer.body))
+    return answer.body as T
+  }
+  async function open(commandId: string): Promise<Approval> {
+    const { items } = (await room.get(`/approvals?command_id=${commandId}`, operator.key)).body as { items: Approval[] }
+    return items[0] ?? assert.fail('nobody is asked')
+  }
+  const decide = ({ approval_id }: Approval, by: TestPerson, decision = 'approved') =>
+    ask(`/approvals/${approval_id}/resolve`, { decision, reason: 'I looked at it.' }, by.key)
+  async function stateOf(commandId: string): Promise<string> {
+    await room.room.settleWoken()
+    return String((await room.get(`/commands/${commandId}`, admin.key)).body['status'])
+  }
+  const done = async (commandId: string) =>
+    (
+      (await room.get(`/commands/${commandId}/effects`, admin.key)).body as {
+        items: { effect_type: string; status: string }[]
+      }
+    ).items.filter(({ effect_type, status }) => status === 'succeeded' && !/approval|input/.test(effect_type))
+
+  /** A new person asks; then something happens to the person, and the owner of the data agrees. */
+  async function agreedAfter(what: (person: TestPerson) => Promise<unknown>): Promise<string> {
+    const person = await aPerson(room.api.world, { orgId: room.api.ours.orgId, slug: room.api.ours.slug }, 'writer')
+    const { command_id } = await ask<{ command_id: string }>(
+      '/commands',
+      { task_name: 'Publish Note', payload: OUTSIDE, idempotency_key: person.keyId },
+      person.key,
+    )
+    await room.room.settleWoken()
+    const asked = await open(command_id)
+    await what(person)
+    await decide(asked, owner)
+    return command_id
+  }
+  const leaves = (person: TestPerson) => ask(`/people/${userId(person)}/deactivate`, {}, admin.key)
+  const reads = (person: TestPerson) => ask(`/people/${userId(person)}/role`, { role: 'reader' }, admin.key)
+  const isShutOut = () =>
+    room.room.rows(`update identity.workspaces set access_role_id = (select id from identity.org_roles where slug = 'insiders')
+      where id = '${room.api.ours.workspace.id}'`)
+
+  for (const [title, what] of [
+    ['left', leaves],
+    ['may only read', reads],
+    ['may not enter the workspace', isShutOut],
+  ] as const) {
+    test(`[M4] ${title}: after the approval an operator is asked, and nothing begins`, async () => {
+      const commandId = await agreedAfter(what)
+      assert.equal(await stateOf(commandId), 'blocked')
+      assert.deepEqual(await done(commandId), [])
+      const question = await open(commandId)
+      assert.deepEqual([question.approval_type, question.approver], ['requester_gone', 'role:operator'])
+      await decide(question, operator)
+      assert.equal(await stateOf(commandId), 'succeeded')
+      assert.ok((await done(commandId)).length > 0)
+      await room.room.rows(`update identity.workspaces set access_role_id = null`)
+    })
+  }
+
+  test('[M4] a no of the operator ends the command, and it has done nothing', async () => {
+    const commandId = await agreedAfter(leaves)
+    await stateOf(commandId)
+    await decide(await open(commandId), operator, 'rejected')
+    assert.equal(await stateOf(commandId), 'failed')
+    assert.deepEqual(await done(commandId), [])
+  })
+
+  test('[M4] somebody who may still act is not asked about', async () => {
+    const commandId = await agreedAfter((person) => ask(`/people/${userId(person)}/role`, { role: 'admin' }, admin.key))
+    assert.equal(await stateOf(commandId), 'succeeded')
+  })
+
+  test('[M4] the same holds after a wait for input', async () => {
+    const person = await aPerson(room.api.world, { orgId: room.api.ours.orgId, slug: room.api.ours.slug }, 'writer')
+    const { command_id } = await ask<{ command_id: string }>(
+      '/commands',
+      { task_name: 'Publish Note', payload: { destination: 'internal' }, idempotency_key: person.keyId },
+      person.key,
+    )
+    assert.equal(await stateOf(command_id), 'waiting_for_input')
+    await leaves(person)
+    await ask(`/commands/${command_id}/input`, { input: { subject: 'May' } }, admin.key)
+    assert.equal(await stateOf(command_id), 'blocked')
+    assert.deepEqual(await done(command_id), [])
+    assert.equal((await open(command_id)).approval_type, 'requester_gone')
+  })
+})

@@ -1,0 +1,81 @@
+/**
+ * Before an effect begins, the statement that records its begin checks that the requester may still act. If not, the effect does not begin and
+ * an operator is asked: nothing happens in the name of somebody who left.
+ */
+import type { ApprovalRequest } from '#domains/approvals'
+import { hasLeft } from '#domains/identity'
+import { isUuid } from '#kernel/ids'
+import { statement } from '#store'
+import type { Folded } from './advance.ts'
+import { applyChanges, move, releaseTurn, systemActor } from './change.ts'
+import type { StoredCommand, StoredEffect } from './command-table.ts'
+import type { CommandDeps } from './deps.ts'
+import { nextEffect } from './plan.ts'
+import { contentOf, taskOf } from './tasks.ts'
+
+/** The approval type of the question. One yes holds for the rest of the command. */
+const REQUESTER_GONE = 'requester_gone'
+
+/** The id of the person who asked; undefined for Concord itself. */
+export function requesterOf({ requested_by }: Pick<StoredCommand, 'requested_by'>): string | undefined {
+  const id = requested_by.startsWith('user:') ? requested_by.slice('user:'.length) : ''
+  return isUuid(id) ? id : undefined
+}
+
+/** A condition: the person may no longer act in the workspace, and no operator has agreed to continue the command. */
+export const isRequesterGone = (userId: string, workspaceId: string, commandId: string): string =>
+  `(${hasLeft(userId, workspaceId)} and not exists (select from concord.approvals a
+      where a.command_id = ${commandId} and a.approval_type = '${REQUESTER_GONE}' and a.status = 'approved'))`
+
+/** $1 user, $2 workspace, $3 command. */
+const findGone = statement<{ readonly gone: boolean }>(
+  'commands_find_requester_gone',
+  `select ${isRequesterGone('$1::uuid', '$2::uuid', '$3::uuid')} as gone`,
+)
+
+/** After the write of a begin was refused: whether this is the reason. */
+export async function findRequesterGone({ db }: Pick<CommandDeps, 'db'>, command: StoredCommand): Promise<boolean> {
+  const userId = requesterOf(command)
+  if (userId === undefined) return false
+  const [row] = await db.run(findGone, [userId, command.workspace_id, command.command_id])
+  return row?.gone === true
+}
+
+/** Asks an operator instead of beginning the next effect. A fold that begins none stays as it is. */
+export function askRequesterGone({ catalog }: Pick<CommandDeps, 'catalog'>, folded: Folded, at: Date): Folded {
+  const { draft } = folded
+  const { command } = draft.now
+  const due = command.status === 'running' ? nextEffect(draft.now, at) : undefined
+  if (folded.next.t !== 'proceed' || (due?.t !== 'begin' && due?.t !== 'retry' && due?.t !== 'in_doubt')) return folded
+  const changes = [move('blocked', systemActor, { reason: REQUESTER_GONE }), releaseTurn(null)]
+  const requests = [requestOf({ catalog }, command, due.effect)]
+  return { draft: applyChanges(draft, changes, at), next: { t: 'ask', what: 'outcome', requests } }
+}
+
+function requestOf(
+  { catalog }: Pick<CommandDeps, 'catalog'>,
+  command: StoredCommand,
+  { domain_effect_id, effect_type, effect_payload: payload }: StoredEffect,
+): ApprovalRequest {
+  const task = taskOf(catalog, command)
+  return {
+    workspaceId: command.workspace_id,
+    commandId: command.command_id,
+    approvalType: REQUESTER_GONE,
+    requestedBy: command.requested_by,
+    requestedAt: command.created_at,
+    approver: 'role:operator',
+    content: task
+      ? contentOf(task, command.payload, [{ effect_type, payload }])
+      : { arguments: command.payload, effects: [], policy_version: 'none', command_version: 'none' },
+    packet: {
+      requestedAction: `Continue ${command.task_name ?? command.command_type} although its requester may no longer act.`,
+      why: 'The requester left, may only read, or may not enter this workspace any more.',
+      affected: [effect_type],
+      policy: 'Nothing begins in the name of a person who may no longer act.',
+      afterApproval:
+        'Approved: the command continues as planned. Rejected: the command fails, and what was done stays.',
+    },
+    domainEffectId: domain_effect_id,
+  }
+}
