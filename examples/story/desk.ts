@@ -10,9 +10,11 @@ import {
   type CommandDeps,
   readCommand,
   listCommandEvents,
+  previewUndo,
   submitCommand,
   type SubmittedCommand,
   supplyInput,
+  undoCommand,
 } from '#domains/commands'
 import type { Principal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
@@ -27,6 +29,8 @@ export type Desk = {
   submit(who: Principal, asking: Asking): Promise<Decision<SubmittedCommand>>
   supply(who: Principal, commandId: string, input: JsonObject): Promise<void>
   cancel(who: Principal, commandId: string, reason: string): Promise<Decision<Cancelled>>
+  previewUndo(who: Principal, commandId: string): ReturnType<typeof previewUndo>
+  undo(who: Principal, commandId: string, reason: string): Promise<Decision<SubmittedCommand>>
   /** Waits until the command has this state; a failure shows its actual state. */
   reach(commandId: string, isThere: (found: CommandWithEffects) => boolean): Promise<CommandWithEffects>
   reachStatus(commandId: string, status: string): Promise<CommandWithEffects>
@@ -88,6 +92,10 @@ export function openDesk({ commands, approvals, workspaceId }: DeskRooms): Desk 
       const supplied = await supplyInput(commands, acting(who), { workspaceId, commandId, input })
       assert.ok(supplied.ok, supplied.ok ? '' : supplied.reason)
     },
+    previewUndo: (who, commandId) =>
+      previewUndo(commands, acting(who), { workspaceId, commandId, requestId: 'req_example' }),
+    undo: (who, commandId, reason) =>
+      undoCommand(commands, acting(who), { workspaceId, commandId, reason, requestId: 'req_example' }),
     cancel: (who, commandId, reason) => cancelCommand(commands, acting(who), { workspaceId, commandId, reason }),
     reach,
     reachStatus: (commandId, status) => reach(commandId, ({ command }) => command.status === status),

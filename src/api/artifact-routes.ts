@@ -21,10 +21,16 @@ import {
   toArtifactView,
   unpublishArtifact,
 } from '#domains/artifacts'
-import { actingFor, type CommandDeps, PUBLISH_ARTIFACT, submitCommand, submittedView } from '#domains/commands'
+import {
+  actingFor,
+  type CommandDeps,
+  PUBLISH_ARTIFACT,
+  submitCommand,
+  submittedView,
+  toSubmittedView,
+} from '#domains/commands'
 import type { PlatformRole } from '#domains/identity'
 import { accept } from '#kernel/refusal'
-import { toSubmittedView } from './command-routes.ts'
 import { answerProblem, type ApiContext } from './guards.ts'
 import { type Call, resource, routes, shown } from './resource.ts'
 

@@ -155,7 +155,7 @@ describe('commands over HTTP', () => {
     assert.notEqual(((await foreign.json()) as Json)['command_id'], first.command_id)
   })
 
-  test('cancel, input and retry over HTTP; 34: cancelling what has ended is 200 with changed false', async () => {
+  test('[L13] cancel, input and retry over HTTP; 34: cancelling what has succeeded is refused', async () => {
     const { command_id } = await submit({ task_name: 'Work', payload: {} })
     await room.settle(uuidOf(command_id))
     const waiting = await get(`/commands/${command_id}`)
@@ -169,8 +169,8 @@ describe('commands over HTTP', () => {
     )
     assert.equal((await post(`/commands/${command_id}/input`, { input: { subject: 'now' } })).status, 200)
     await room.settle(uuidOf(command_id))
-    const late = (await (await post(`/commands/${command_id}/cancel`, { reason: 'too late' })).json()) as Json
-    assert.deepEqual([late['changed'], late['status']], [false, 'succeeded'])
+    const late = await post(`/commands/${command_id}/cancel`, { reason: 'too late' })
+    assert.equal(await outcomeOf(late), '409 commands.cancel.succeeded')
     assert.equal(
       await outcomeOf(await post(`/commands/${command_id}/cancel`, { cancellation_mode: 'immediate' })),
       '422 mode_reserved',
@@ -300,9 +300,13 @@ describe('commands over HTTP', () => {
     const { items } = (await get('/task-types')) as { items: Json[] }
     assert.deepEqual(
       items.map((item) => item['task_name']),
-      ['Booking', 'Echo', 'Work'],
+      ['Booking', 'Echo', 'Fragile', 'Work'],
     )
-    const schema = items[2]?.['payload_schema'] as { properties: Json } | undefined
+    assert.deepEqual(
+      items.map((item) => item['on_failure']),
+      ['keep', 'keep', 'undo', 'keep'],
+    )
+    const schema = items[3]?.['payload_schema'] as { properties: Json } | undefined
     assert.ok(schema?.properties['subject'])
     const stats = (await get('/stats')) as { commands: Record<string, number> }
     assert.ok((stats.commands['succeeded'] ?? 0) >= 2)

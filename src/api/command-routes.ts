@@ -22,6 +22,7 @@ import {
   explainCommand,
   explanationView,
   readCommand,
+  readUndoLinks,
   readCommandAlone,
   includable,
   inputBody,
@@ -31,6 +32,7 @@ import {
   listedCommandView,
   listEffectsOf,
   listEffects,
+  listUndos,
   mapTaskToPrimitives,
   mayReadCommand,
   previewCommand,
@@ -55,14 +57,15 @@ import {
   toEventView,
   toExplanationView,
   toListedView,
+  toSubmittedView,
   toTaskTypeView,
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
-import { encodeId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { cutPage, type Sql } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import { type Call, Known, resource, routes, shown } from './resource.ts'
+import { undoRoutes } from './undo-routes.ts'
 
 type Api = Pick<ApiDeps, 'db'> & { readonly commands: CommandDeps }
 
@@ -95,19 +98,17 @@ const namesOf = ({ deps, principal }: Viewer, commands: readonly StoredCommand[]
 const viewer = async (call: Viewer & Pick<Call<Api>, 'workspaceId'>, commands: readonly StoredCommand[]) => {
   const { catalog, now } = call.deps.commands
   const ids = commands.map(({ command_id }) => command_id)
-  const [names, effectsOf] = [await namesOf(call, commands), await listEffects(call.deps.db, call.workspaceId, ids)]
-  return (command: StoredCommand) =>
-    toCommandView(catalog, { command, effects: effectsOf(command.command_id) }, now(), names)
+  const { db } = call.deps
+  const [names, at] = [await namesOf(call, commands), now()]
+  const effectsOf = await listEffects(db, call.workspaceId, ids)
+  const undoOf = await listUndos(db, call.workspaceId, ids)
+  return (command: StoredCommand) => {
+    const { command_id: id } = command
+    return toCommandView(catalog, { command, effects: effectsOf(id) }, { at, names, undo: undoOf(id) })
+  }
 }
 const show = async (call: Parameters<typeof viewer>[0], command: StoredCommand) =>
   (await viewer(call, [command]))(command)
-
-export const toSubmittedView = ({ command_id, status, context }: StoredCommand): z.infer<typeof submittedView> => ({
-  command_id: encodeId('command', command_id),
-  state: status,
-  status,
-  trace_id: context.trace_id,
-})
 
 export const commandRoutes = routes({
   listTaskTypes: get('/task-types', {
@@ -244,6 +245,7 @@ export const commandRoutes = routes({
         show(call, command),
       ),
   }),
+  ...undoRoutes,
   addDependency: post('/commands/{command_id}/dependencies', {
     summary: 'Make a command that has not started wait for another one',
     role: 'writer',
@@ -324,11 +326,16 @@ export const commandRoutes = routes({
           withoutResults: true,
         })
         const edits = await listEdits(db, { workspaceId, commandId })
-        const names = await listNames(db, call.principal.orgId, actorsOf(found, events, edits))
         const task = taskOf(commands.catalog, found.command)
         const pending = await findPending(db, { workspaceId, commandId })
         const standings = [...(await findStanding(db, pending)).values()]
-        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings }
+        const links = await readUndoLinks(db, found.command)
+        const names = await listNames(
+          db,
+          call.principal.orgId,
+          actorsOf(found, [...events, ...(links.undo?.events ?? [])], edits),
+        )
+        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings, ...links }
         const archives = await listArchivesOf(db, workspaceId, commandId)
         return toExplanationView(commandId, explainCommand(found, events, facts), archives)
       }),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { decideApproval } from '#domains/approvals'
-import { actingFor, compensateCommand, defineEffect } from '#domains/commands'
+import { type CommandDeps, defineEffect, undoDefinitions } from '#domains/commands'
 import { byPerson } from '#kernel/actor'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { decider, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
@@ -70,7 +70,16 @@ describe('what `next` says is what happens', () => {
         max_attempts: 9,
       },
     })
-    room = openRoomOn(api.world, api.ours, undefined, () => [doubtful(), ...trip])
+    let world: CommandDeps
+    room = openRoomOn(
+      api.world,
+      api.ours,
+      (given) => {
+        world = given
+        return given
+      },
+      () => [doubtful(), ...trip, ...undoDefinitions(() => world)],
+    )
     app = api.with({
       extraRoutes: (router) => {
         const deps = { ...api.deps, commands: room.world }
@@ -91,8 +100,13 @@ describe('what `next` says is what happens', () => {
     assert.ok(answer.ok, JSON.stringify(view))
     return view
   }
-  const submit = async (payload: object, cancellation_mode: Mode, more: object = {}) =>
-    (await ask('/commands', { task_name: 'Trip', payload, cancellation_mode, ...more })).command_id
+  const requests = new Map<string, object>()
+  async function submit(payload: object, cancellation_mode: Mode): Promise<string> {
+    const request = { task_name: 'Trip', payload, cancellation_mode }
+    const { command_id } = await ask('/commands', request)
+    requests.set(command_id, request)
+    return command_id
+  }
   /** Runs the steps that succeed, then one more as the mode of the provider says. */
   async function arrive(done: readonly string[], mode: Mode, last: string, ...how: ProviderMode[]): Promise<string> {
     const id = await submit({ steps: [...done, last, LAST] }, mode)
@@ -104,7 +118,8 @@ describe('what `next` says is what happens', () => {
   const effectsOf = (id: string) =>
     room.rows<Effect>(
       `select domain_effect_id, effect_type, status, compensates_effect_id from concord.domain_effects
-       where command_id = $1 and effect_type not in ('user.request_input', 'approval.request')`,
+       where (command_id = $1 or compensates_effect_id in (select e.domain_effect_id from concord.domain_effects as e where e.command_id = $1))
+         and effect_type not in ('user.request_input', 'approval.request')`,
       [uuidOf(id)],
     )
   async function answer(id: string, decision: string): Promise<void> {
@@ -140,6 +155,11 @@ describe('what `next` says is what happens', () => {
       await ask(`/commands/${id}/cancel`, {})
       return id
     },
+    async succeeded(done, mode) {
+      const id = await submit({ steps: done }, mode)
+      await room.settle(uuidOf(id))
+      return id
+    },
     failed: (done, mode) => arrive(done, mode, LAST, 'refuse'),
     /** Its compensation stopped: the first undo was refused. */
     async failed_undo(done, mode) {
@@ -152,19 +172,24 @@ describe('what `next` says is what happens', () => {
     },
   }
 
-  const admin = () => actingFor(api.ours.people.admin.principal, TRACE)
-
   /** Performs a move, lets the command go on until it rests, and answers the question about its outcome as `happened`. */
   async function perform(id: string, { action }: Move, happened: boolean): Promise<void> {
     const answered = happened ? 'approved' : 'rejected'
     if (action === 'cancel' || action === 'retry') await ask(`/commands/${id}/${action}`, {})
     else if (action === 'supply_input') await ask(`/commands/${id}/input`, { input: { note: 'n' } })
     else if (action === 'decide_approval') await answer(id, 'approved')
-    else if (action === 'compensate')
-      accepted(
-        await compensateCommand(room.world, admin(), { workspaceId: api.ours.workspace.id, commandId: uuidOf(id) }),
-      )
-    else assert.ok(action === 'reconcile_effect' || action === 'wait', action)
+    else if (action === 'submit_again') {
+      const again = (await ask('/commands', requests.get(id) ?? {})).command_id
+      assert.notEqual(again, id)
+      assert.equal(await room.settle(uuidOf(again)), 'succeeded')
+    } else if (action === 'undo') {
+      const undo = (await ask(`/commands/${id}/undo`, {})).command_id
+      await room.settle(uuidOf(undo))
+      await answer(undo, 'approved')
+      await room.settle(uuidOf(undo))
+      await room.settleWoken()
+      assert.equal(await room.settle(uuidOf(undo)), 'succeeded')
+    } else assert.ok(action === 'reconcile_effect' || action === 'wait', action)
     const status = await room.settle(uuidOf(id))
     const isAsked = action === 'reconcile_effect' || (status === 'cancelling' && action === 'cancel')
     if (!isAsked) return
@@ -173,7 +198,7 @@ describe('what `next` says is what happens', () => {
   }
 
   /** What the text of a move promises, read from the rows afterwards. */
-  async function judge(id: string, { action, what }: Move, before: readonly Effect[]): Promise<void> {
+  async function judge(id: string, { action, what }: Move, before: readonly Effect[], state: string): Promise<void> {
     const { status } = await ask(`/commands/${id}`)
     const effects = await effectsOf(id)
     const own = effects.filter(({ compensates_effect_id }) => compensates_effect_id === null)
@@ -205,11 +230,14 @@ describe('what `next` says is what happens', () => {
       case 'supply_input':
       case 'decide_approval':
         return assert.equal(status, 'succeeded')
-      case 'compensate': {
-        assert.equal(status, 'compensated')
+      case 'undo': {
+        assert.match(what, /^Request the undo of its effects/)
+        assert.equal(status, state === 'succeeded' ? 'succeeded' : 'compensated')
         const except = done.filter(({ effect_type }) => what.includes(`${effect_type}, which`))
         return assert.deepEqual(types([...undone, ...except]), types(done))
       }
+      case 'submit_again':
+        return assert.equal(what, 'Submit the same request again; it becomes a new command.')
       case 'reconcile_effect':
         return assert.equal(own.filter((effect) => effect.status === 'executing').length, 0)
       default:
@@ -233,7 +261,7 @@ describe('what `next` says is what happens', () => {
               const id = (await arriveAt(done, mode)) ?? first
               const before = await effectsOf(id)
               await perform(id, offered, happened)
-              await judge(id, offered, before).catch((error: unknown) => {
+              await judge(id, offered, before, state).catch((error: unknown) => {
                 throw new Error(`${mode}, ${situation}, ${happened}: ${offered.action}: ${offered.what}`, {
                   cause: error,
                 })

@@ -69,7 +69,11 @@ describe('on_failure: undo', () => {
     const path = await pathOf(id)
     assert.deepEqual(path.slice(-4), ['running', 'failed', 'compensating', 'compensated'])
     const view = await ask(`/commands/${id}`)
-    assert.deepEqual([view['status'], view['error'], view['next']], ['compensated', 'the provider says no', []])
+    assert.deepEqual([view['status'], view['error']], ['compensated', 'the provider says no'])
+    assert.deepEqual(
+      (view['next'] as { action: string }[]).map(({ action }) => action),
+      ['submit_again'],
+    )
     const { chain } = (await ask(`/commands/${id}/explanation`)) as { chain: { text: string }[] }
     assert.ok(
       chain.some(({ text }) => text === 'Compensation began, last effect first, because: its contract says so.'),

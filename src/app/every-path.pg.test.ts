@@ -32,7 +32,7 @@ describe('every way to act', () => {
       ['sync_partner', note],
       ['publish_artifact', { ...artifact, destination: 'internal' }],
       ['write_memory', candidate],
-      ['compensate_command', target],
+      ['undo_command', target],
     ]
     for (const [toolName, payload] of ways) {
       const stopped = await agent.ask(toolName, payload, reader)
@@ -86,7 +86,7 @@ describe('every way to act', () => {
       'artifact publication': await propose('publish_artifact', { ...artifact, destination: 'internal' }),
       'connector sync': await propose('sync_partner', inside),
       'memory write': accepted(await remember({ seat: 'aisle' })).command.command_id,
-      compensation: await propose('compensate_command', target),
+      compensation: await propose('undo_command', target),
     }
     for (const [path, id] of Object.entries(paths)) {
       const read = () =>

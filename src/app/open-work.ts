@@ -33,7 +33,7 @@ import {
   checkShapes,
   COMMAND_KIND,
   type CommandDeps,
-  compensateDefinitions,
+  undoDefinitions,
   connectorDefinitions,
   followCandidates,
   memoryDefinitions,
@@ -158,7 +158,7 @@ export async function openWork(
   const definitions = [
     ...shippedPolicies,
     ...publishArtifactDefinitions,
-    ...compensateDefinitions(() => commands.deps),
+    ...undoDefinitions(() => commands.deps),
     ...memoryDefinitions(memory.value),
     ...openMaintenance(() => approvals, connectors.value),
     ...connectorDefinitions(connectors.value),

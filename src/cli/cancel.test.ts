@@ -15,12 +15,15 @@ test('sends only the given options, and prints the status', async () => {
   assert.deepEqual(JSON.parse(full.out), answers[POST])
 })
 
-test('a command that is still stopping names the next command; a command that had ended reports no change', async () => {
+test('[L13] a command that is still stopping names the next command; a repeat reports no change; one that succeeded exits 75 and names undo', async () => {
   const stopping = { [POST]: { ...aCommandView({ status: 'cancelling' }), changed: true } }
   assert.match((await runAgainst(stopping, cancel)).err, /concord commands show cmd_/)
-  const ended = await runAgainst({ [POST]: { ...aCommandView({ status: 'succeeded' }), changed: false } }, cancel)
-  assert.equal(ended.code, 0)
-  assert.match(ended.out, /has succeeded already; nothing was changed/)
+  const again = await runAgainst({ [POST]: { ...aCommandView({ status: 'cancelled' }), changed: false } }, cancel)
+  assert.equal(again.code, 0)
+  assert.match(again.out, /is cancelled already; nothing was changed/)
+  const ended = await runAgainst({ [POST]: new Problem(409, 'commands.cancel.succeeded') }, cancel)
+  assert.deepEqual([ended.code, ended.out], [75, ''])
+  assert.match(ended.err, /`concord undo cmd_[0-9a-f]{32}` requests the undo of its effects/)
 })
 
 test('an unknown mode exits 65 and names the known modes', async () => {

@@ -1,7 +1,7 @@
 /** How a command is shown: its name, its status in words, its page with effects and next steps, who answers its approvals. */
 import { InvalidArgumentError } from 'commander'
 import type { ApprovalView } from '#domains/approvals'
-import type { commandView, effectView } from '#domains/commands'
+import type { commandView, effectView, NextMove } from '#domains/commands'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
 import { didYouMean } from '#kernel/nearest'
@@ -52,22 +52,27 @@ export function formatCommand(terminal: Terminal, command: CommandView, effects:
     completed_at === null ? ['changed', command.updated_at] : ['ended', completed_at],
     ['run', attempt > 1 ? String(attempt) : null],
     ['payload', shortJson(command.payload)],
+    ['undo', command.undo && `${command.undo.command_id} ${sayStatus(command.undo.status)}`],
     ['result', command.result === null ? null : shortJson(command.result, 2_000)],
     ['error', error && `${showText(error)}${error_class === null ? '' : ` (${showLine(error_class)})`}`],
   ])
   return `${bold(titleOf(command))} ${bold(sayStatus(command.status))}\n${facts}${formatNext(command)}${formatEffects(effects)}`
 }
 
-/** The command line for an action; what Concord does by itself has none. */
-function verbOf(action: string, { command_id: id }: CommandView): string {
-  const verbs: Readonly<Record<string, string>> = {
+/** The command line for an action. While Concord acts by itself, and for the actions of a newer server, the explanation says more. */
+function verbOf(action: string, command: CommandView): string {
+  const { command_id: id } = command
+  const verbs: Readonly<Record<NextMove['action'], string>> = {
+    wait: `concord why ${id}`,
+    undo: `concord undo ${id}`,
+    submit_again: `concord submit ${quote(titleOf(command))} --payload '{…}'`,
     cancel: `concord cancel ${id}`,
     retry: `concord retry ${id}`,
     supply_input: `concord commands input ${id} --payload '{…}'`,
     decide_approval: 'concord inbox',
     reconcile_effect: 'concord inbox',
   }
-  return verbs[action] ?? ''
+  return action in verbs ? verbs[action as NextMove['action']] : `concord why ${id}`
 }
 
 function formatNext(command: CommandView): string {

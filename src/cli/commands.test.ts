@@ -84,7 +84,8 @@ describe('commands show', () => {
     completed_at: '2026-05-01T10:00:02.000Z',
     next: [
       { action: 'retry', by: ['requester', 'admin'], what: 'Run it again; what succeeded is kept.' },
-      { action: 'compensate', by: ['admin'], what: 'Undo what it did before it failed.' },
+      { action: 'undo', by: ['requester', 'admin'], what: 'Undo what it did before it failed.' },
+      { action: 'wait', by: ['concord'], what: 'It goes on.' },
     ],
   })
   const effect = {
@@ -113,7 +114,8 @@ describe('commands show', () => {
     assert.match(out, /error +the card was refused \(validation_error\)\n/)
     assert.match(out, /run +2\n/)
     assert.match(out, /retry +requester, admin +Run it again; what succeeded is kept\. +concord retry cmd_0197/)
-    assert.match(out, /compensate +admin +Undo what it did before it failed\.\n/)
+    assert.match(out, /undo +requester, admin +Undo what it did before it failed\. +concord undo cmd_0197/)
+    assert.match(out, /wait +concord +It goes on\. +concord why cmd_0197/)
     assert.match(out, /connector\.bank\.pay +failed +3 of 3 +no answer\n/)
     assert.match(out, /compensation\.bank\.refund \(undo\) +succeeded/)
   })

@@ -1,5 +1,12 @@
 /** `concord commands`, `why`, `cancel`, `depend` and `retry`: everything about commands that were submitted. */
-import type { cancelledView, effectView, explanationView, listedCommandView } from '#domains/commands'
+import type {
+  cancelledView,
+  effectView,
+  explanationView,
+  listedCommandView,
+  submittedView,
+  undoPreviewView,
+} from '#domains/commands'
 import { refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
@@ -17,7 +24,7 @@ import {
   verb,
   type Verbs,
 } from './noun.ts'
-import { type Cli, colorsOf } from './terminal.ts'
+import { type Cli, colorsOf, wordsOf } from './terminal.ts'
 
 const ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
 const REASON = ['--reason <text>', 'the reason, for the record'] as const
@@ -82,6 +89,7 @@ export const commands = noun('list commands, show one, supply missing input', (c
 }))
 
 type Explanation = ViewOf<typeof explanationView>
+type UndoPreview = ViewOf<typeof undoPreviewView>
 
 export function commandVerbs(cli: Cli): Verbs {
   const { terminal } = cli
@@ -129,6 +137,22 @@ export function commandVerbs(cli: Cli): Verbs {
         `\`concord commands show ${id}\` shows its status\n`,
       ],
     }),
+    'undo <id>': action({
+      description: 'request the undo of a command that has succeeded or failed; policy decides who must approve',
+      options: [['--preview', 'show what would be undone and what not; nothing is recorded'], REASON],
+      examples: [`concord undo ${ID} --preview`, `concord undo ${ID} --reason "wrong month"`],
+      async run(id: string, { preview, reason }: { preview?: boolean; reason?: string }) {
+        const path = pathOf('command', id, '/undo')
+        if (preview === true)
+          return showAnswer(cli, await askServer<UndoPreview>(cli, 'GET', path), (view) => formatUndo(view))
+        const asked = await askServer<ViewOf<typeof submittedView>>(cli, 'POST', path, fieldsOf({ reason }))
+        return showAnswer(cli, asked, async ({ command_id: undo, status }) => {
+          const who = status === 'waiting_for_approval' ? await listWhoAnswers(cli, undo) : []
+          const shows = `\`concord commands show ${undo}\` shows its status`
+          return [`${undo}\n`, `${[`it ${sayStatus(status)}; ${shows}`, ...who].join('\n')}\n`]
+        })
+      },
+    }),
     'why <id>': verb({
       description: 'explain the status of a command: who asked, which rules applied, who decided',
       examples: [`concord why ${ID}`],
@@ -146,6 +170,28 @@ export function commandVerbs(cli: Cli): Verbs {
       },
     }),
   }
+}
+
+const KEPT: Readonly<Record<UndoPreview['kept'][number]['why'], string>> = {
+  no_undo_declared: 'stays: it has no undo',
+  already_undone: 'is undone already',
+  in_doubt: 'stays: its outcome, or that of its undo, is not known yet',
+  too_late: 'stays: it is too late to undo it',
+}
+
+function formatUndo({ refused, undone, kept, request }: UndoPreview): string {
+  const lines = [
+    ...undone.map(({ effect_type, undo }) => ({ effect: effect_type, undo: `is undone by ${undo}` })),
+    ...kept.map(({ effect_type, why }) => ({ effect: effect_type, undo: KEPT[why] })),
+  ]
+  const columns = {
+    effect: ({ effect }: (typeof lines)[number]) => effect,
+    undo: ({ undo }: (typeof lines)[number]) => undo,
+  }
+  const approvers = request?.approvals.map(({ approver }) => approver).join(', ') ?? ''
+  const decided = request?.policy && `policy: ${wordsOf(request.policy.decision)}${approvers && `, by ${approvers}`}`
+  const said = refused ? showLine(refused.reason) : (decided ?? '')
+  return `${lines.length === 0 ? '' : `${table(columns, lines)}\n`}${said}\n`
 }
 
 const steps = {

@@ -74,6 +74,10 @@ const own: Partial<Record<RefusalCode, string>> = {
   'commands.command.not_failed': MOVES,
   'commands.command.moved': MOVES,
   'commands.action.not_allowed': MOVES,
+  'commands.undo.not_ended': MOVES,
+  'commands.undo.nothing_left': '`concord undo <id> --preview` says of each effect why it stays.',
+  'commands.cancel.succeeded':
+    '`concord undo <id>` requests the undo of its effects; `concord undo <id> --preview` shows what would be undone.',
   'commands.retry.exhausted': '`concord why <id>` shows what went wrong. Fix the cause and submit the command again.',
   mode_reserved: 'Use --mode graceful or --mode compensate_then_stop.',
   approval_decided: INBOX,

@@ -29,7 +29,7 @@ export const propose = (cli: Cli): Add =>
       ['--key <key>', 'idempotency key: proposals with the same key count as one'],
     ],
     examples: [
-      `concord propose compensate_command --payload '{"command_id":"cmd_…"}' --reason "Half of the booking failed."`,
+      `concord propose undo_command --payload '{"command_id":"cmd_…"}' --reason "Half of the booking failed."`,
       'concord propose publish_report --file letter.json --reason "Finance waits for it." --key run-17:step-3 --json',
     ],
     async run(tool: string, input: string | undefined, options: ProposeOptions) {

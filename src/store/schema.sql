@@ -454,6 +454,7 @@ create table concord.domain_effects (
   constraint domain_effects_completed_at_ck CHECK ((((status)::text = ANY ('{succeeded,failed}'::text[])) = (completed_at IS NOT NULL))),
   constraint domain_effects_self_ck CHECK ((compensates_effect_id <> domain_effect_id))
 ) with (fillfactor=80);
+CREATE INDEX domain_effects_compensates_ix ON concord.domain_effects USING btree (compensates_effect_id) WHERE (compensates_effect_id IS NOT NULL);
 CREATE INDEX idx_domain_effects_command ON concord.domain_effects USING btree (command_id, declaration_order);
 CREATE UNIQUE INDEX idx_domain_effects_idem ON concord.domain_effects USING btree (workspace_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 alter table concord.domain_effects enable row level security, force row level security;

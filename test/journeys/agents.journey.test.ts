@@ -111,7 +111,7 @@ describe('an agent', () => {
       rejected.map(({ payload }) => payload.task_name),
       ['Generate Report'],
     )
-    const missing = await propose({ tool_name: 'compensate_command', payload: {}, reason: 'r' })
+    const missing = await propose({ tool_name: 'undo_command', payload: {}, reason: 'r' })
     assert.deepEqual([missing.body.decision, missing.body.status], ['require_more_input', 'waiting_for_input'])
     assert.match(missing.body.message, /command_id/)
   })

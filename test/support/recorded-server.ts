@@ -96,6 +96,7 @@ export function aCommandView(more: Partial<z.infer<typeof commandView>> = {}): z
     task_name: 'Refund Order',
     state: status,
     status,
+    undo: null,
     requested_by: 'user_0197f3b2c4d57a8e9b0c1d2e3f405163',
     requested_by_name: 'local:ana',
     ingress: 'user_request',

@@ -8,9 +8,8 @@ import { KernelFault } from '#kernel/errors'
 import type { NewId } from '#kernel/clock'
 import { isStatusReachable } from '#kernel/machine-graph'
 import { commandMachine } from '#kernel/machines/command'
-import { attemptsAllowed } from '#kernel/retry'
-import { compensationPolicy } from '#kernel/retry-policy'
 import type { UndoStep } from '#kernel/saga/compensation'
+import { accept } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import {
   aboutEffect,
@@ -23,7 +22,6 @@ import {
   fail,
   move,
   need,
-  newEffect,
   type NewEffect,
   proceed,
   planEffect,
@@ -35,11 +33,12 @@ import {
   emitEvent,
 } from './change.ts'
 import { inputDeadline } from './asks.ts'
+import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { CommandWithEffects, ParentFact, StoredEffect } from './command-table.ts'
 import { planApproved, decide, validate } from './intake.ts'
-import { judgeOpen, nextEffect, replanCommand } from './plan.ts'
+import { judgeOpen, newUndo, nextEffect, planCommand, replanCommand, undoPayload } from './plan.ts'
 import { beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
-import { findHandler, readBackOf, retryOf, taskOf } from './tasks.ts'
+import { findHandler, readBackOf, taskOf, undoTypeOf } from './tasks.ts'
 import { planUndo } from './undo-plan.ts'
 
 /** The end of another command wakes its dependents. This poll covers a wake that was lost with its process. */
@@ -182,7 +181,9 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
       }),
     )
   }
-  const replanned = command.attempt > 1 ? replanCommand(seen.catalog, found, newId, seen.tries) : undefined
+  const task = taskOf(seen.catalog, command)
+  if (command.attempt > 1 && task?.fn.reads_facts && !seen.facts) return need('facts')
+  const replanned = command.attempt > 1 ? planAgain(found, seen, task, newId) : undefined
   if (replanned && !replanned.ok) return fail('validation_error', replanned.reason)
   const satisfied =
     parents.length > 0 ? [emitEvent('dependency_satisfied', systemActor, { parents: parents.length })] : []
@@ -194,6 +195,17 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
   })
   const exit = command.cancellation_requested ? [cancelled] : []
   return { changes: [...satisfied, ...(replanned?.value ?? []), move('running', workerActor), ...exit], next: proceed }
+}
+
+/** Another run. A function that reads facts plans what is left to do now; the others run the steps again that failed. */
+function planAgain(found: CommandWithEffects, seen: Seen, task: CompiledTask | undefined, newId: NewId) {
+  if (!task?.fn.reads_facts) return replanCommand(seen.catalog, found, newId, seen.tries)
+  const isApproved = found.command.plan?.steps.some(({ primitive }) => primitive === 'human_approval') ?? false
+  const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved, facts: seen.facts }
+  const planned = planCommand(seen.catalog, task, found, terms, newId)
+  if (!planned.ok) return planned
+  const { changes, effects } = planned.value
+  return accept([...changes, ...effects.map((effect) => planEffect(effect, systemActor))])
 }
 
 function run(found: CommandWithEffects, seen: Seen, at: Date): Step {
@@ -283,9 +295,7 @@ function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, co
 
 /** Cancelling: the effect that had begun is settled first, and nothing new begins. */
 function leave(found: CommandWithEffects, seen: Seen, at: Date): Step {
-  const open = found.effects.find(
-    ({ status, compensates_effect_id }) => status === 'executing' && compensates_effect_id === null,
-  )
+  const open = found.effects.find(({ status }) => status === 'executing')
   if (open) return settleOpen(found, seen, open, at)
   const skipped = found.effects
     .filter(({ status }) => status === 'planned')
@@ -306,7 +316,7 @@ function leave(found: CommandWithEffects, seen: Seen, at: Date): Step {
 function settleOpen(found: CommandWithEffects, seen: Seen, effect: StoredEffect, at: Date): Step {
   const awaited = awaitedOf([effect])
   if (awaited) return settleAwaited(found, seen, awaited, at)
-  const handler = findHandler(seen.catalog, found, effect)
+  const handler = findHandler(seen.catalog, effect)
   if (!handler) {
     const error = `no handler for ${effect.effect_type}`
     return end(set({ error, error_class: 'internal_error' }), move('failed', workerActor, { reason: 'the exit broke' }))
@@ -349,17 +359,10 @@ function compensate(found: CommandWithEffects, seen: Seen, at: Date, newId: NewI
 }
 
 function undoEffect({ effects }: CommandWithEffects, seen: Seen, step: UndoStep, newId: NewId): NewEffect {
-  const before = effects.filter(({ compensates_effect_id }) => compensates_effect_id === step.effect_id).length
-  const undone = effects.find(({ domain_effect_id }) => domain_effect_id === step.effect_id)
-  return newEffect({
-    domain_effect_id: newId(),
-    effect_type: `compensation.${step.compensation}`,
-    effect_payload: { effect_id: step.effect_id, compensation: step.compensation, of: undone?.effect_type ?? null },
-    // The provider must not take this attempt for an earlier undo that is known to have failed.
-    idempotency_key: before === 0 ? `undo:${step.effect_id}` : `undo:${step.effect_id}:${before + 1}`,
-    compensates_effect_id: step.effect_id,
-    declaration_order: effects.length,
-    // The catalog may replace the retry policy of compensation.
-    max_attempts: attemptsAllowed(retryOf(seen.catalog, compensationPolicy.operation).limit),
-  })
+  const { effect_id } = step
+  const before = effects.filter(({ compensates_effect_id }) => compensates_effect_id === effect_id).length
+  const undone = effects.find(({ domain_effect_id }) => domain_effect_id === effect_id)
+  const effect_payload = undoPayload(step, undone?.effect_type ?? null)
+  const undo = { effect_type: undoTypeOf(step.compensation), effect_payload, effect_id, nth: before + 1 }
+  return newUndo(seen.catalog, undo, newId(), effects.length)
 }

@@ -128,10 +128,7 @@ describe('alerts', () => {
     assert.equal(heard.length, 1)
     assert.equal(heard[0]?.alert.type, 'compensation.failed')
     assert.match(heard[0]?.alert.what ?? '', /stopped: undo failed: the provider says no\. Effects left to undo: 1\.$/)
-    assert.match(
-      heard[0]?.alert.next ?? '',
-      /`concord submit "Compensate Command" --payload '\{"command_id":"cmd_[0-9a-f]{32}"\}'`/,
-    )
+    assert.match(heard[0]?.alert.next ?? '', /`concord undo cmd_[0-9a-f]{32}`/)
     assert.equal((await inboxOf('admin')).length, 2)
     assert.deepEqual(await records(id), ['alert_raised', 'alert_delivered app', 'alert_delivered pager'])
   })

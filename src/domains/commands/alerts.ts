@@ -11,8 +11,8 @@ import type { Clock, NewId } from '#kernel/clock'
 import { encodeId } from '#kernel/ids'
 import type { Drive, Runtime } from '#runtime'
 import { appendEvents, type Db, eventIdOf, failpoint, type Sql, statement } from '#store'
-import { COMPENSATE_COMMAND } from './compensate-task.ts'
 import { systemActor } from './change.ts'
+import { UNDO_COMMAND } from './undo-task.ts'
 import { type CommandEventType, commandLog } from './events.ts'
 
 export const ALERT_KIND = 'alert'
@@ -228,7 +228,7 @@ function describeIncident(incident: Incident, admins: readonly string[]): Alert 
     ? `The compensation of ${task} (${id}, requested by ${requester}) stopped: ${error ?? 'an undo was refused'}. Effects left to undo: ${left}.`
     : `The compensation of ${task} (${id}, requested by ${requester}) differs from its declaration. Done but not declared: ${names(payload['drift'])}. Declared but not done: ${names(payload['missing'])}.`
   const next = hasFailed
-    ? `Run \`concord why ${id}\`, remove the cause, then undo the rest manually or with \`concord submit "${COMPENSATE_COMMAND}" --payload '{"command_id":"${id}"}'\`.`
+    ? `Run \`concord why ${id}\`, remove the cause, then undo the rest manually or with \`concord ${task === UNDO_COMMAND ? 'retry' : 'undo'} ${id}\`.`
     : `Run \`concord why ${id}\` and correct the difference manually.`
   return {
     type: hasFailed ? 'compensation.failed' : 'compensation.drift',

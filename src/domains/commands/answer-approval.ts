@@ -138,7 +138,7 @@ function foldAnswered(
     const effect =
       next.t === 'call' && draft.now.effects.find(({ domain_effect_id }) => domain_effect_id === next.effectId)
     // If the answer to the write is lost, nothing can tell whether an opaque effect was called.
-    return effect && findHandler(catalog, draft.now, effect)?.class !== 'opaque' ? folded : undefined
+    return effect && findHandler(catalog, effect)?.class !== 'opaque' ? folded : undefined
   } catch {
     return undefined
   }
@@ -298,9 +298,15 @@ async function askAgain(
 /** The hash of what would run now. Undefined while people are not asked, or while the task is missing. A plan that cannot be made has no hash. */
 function hashNow({ catalog }: CommandDeps, { command }: CommandWithEffects): string | undefined {
   const task = command.status === 'waiting_for_approval' ? taskOf(catalog, command) : undefined
-  if (!task) return undefined
+  // A plan that depends on facts is compared when it is made, with the facts of that moment.
+  if (!task || task.fn.reads_facts) return undefined
   const drafts = draftEffects(task, command)
-  return drafts.ok ? approvalHash(contentOf(task, command.payload, drafts.value)) : ''
+  try {
+    return drafts.ok ? approvalHash(contentOf(task, command.payload, drafts.value)) : ''
+  } catch {
+    // The function drafts something that is not JSON.
+    return ''
+  }
 }
 
 /** Validates a payload, plans it and evaluates the policy again, and stores it with its hash. */
@@ -323,10 +329,11 @@ async function decideAgain(
   const key = contractKeyOf(task, verdict.payload, 'edits')
   if (!key.ok) return key
   const command = { ...found.command, payload: verdict.payload }
-  const drafts = draftEffects(task, command)
+  const facts = await gatherFacts(deps, command, task.factNames)
+  const drafts = draftEffects(task, command, facts)
   if (!drafts.ok) return drafts
   const content = contentOf(task, verdict.payload, drafts.value)
-  const question = askPolicy(task, command, await gatherFacts(deps, command, task.factNames))
+  const question = askPolicy(task, command, facts)
   const at = deps.now()
   const outcome = decidePolicyOutcome(task, question.result, true, at)
   if (outcome.t !== 'approval')

@@ -72,11 +72,12 @@ function sayAfter(needed: readonly NeededApproval[]): string {
   return `The command runs as shown when all of these have approved: ${who}. One person counts once, whatever roles they hold.`
 }
 
-/** Shows approvers that an agent proposed this, with the reason it gave. */
+/** Shows approvers the reason that the requester gave, and that an agent proposed this. */
 function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand, 'context'>): string {
   const said = context.metadata['reason']
-  if (context.run_as !== 'agent') return reason
-  return `${reason} Proposed by an agent${typeof said === 'string' ? `, which says: "${showQuoted(said)}"` : '.'}`
+  const quoted = typeof said === 'string' ? `: "${showQuoted(said)}"` : undefined
+  if (context.run_as !== 'agent') return quoted === undefined ? reason : `${reason} The requester says${quoted}`
+  return `${reason} Proposed by an agent${quoted === undefined ? '.' : `, which says${quoted}`}`
 }
 
 /** Says what differs between two contents of one command. */

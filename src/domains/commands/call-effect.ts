@@ -18,9 +18,9 @@ import { failpoint, storeRefusals, type Tx } from '#store'
 import { isStillHeld, keepHeld, LATE, type Turn, withDeadline } from '#turns'
 import { type AfterStep, type CallOutcome, workerActor } from './change.ts'
 import { type EffectArtifacts, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
-import { commandTurns, type HeldCommand, type StoredCommand, type StoredEffect } from './command-table.ts'
+import { commandTurns, findEffect, type HeldCommand, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
-import { type AttemptFailure, type CallResult, type EffectHandler, findHandler } from './tasks.ts'
+import { type AttemptFailure, type CallResult, type EffectHandler, findHandler, type HandlerCall } from './tasks.ts'
 
 /** Writes rows in the transaction that records the outcome. An `EffectFailure` rolls back both. */
 export type Work = (tx: Tx) => Promise<void>
@@ -44,7 +44,7 @@ export async function callNext(
   const wanted = decided.find(({ domain_effect_id }) => domain_effect_id === effectId)
   // A cancel in between leaves the effect unchanged: nothing has begun.
   if (!effect || effect.status !== 'executing' || effect.attempt !== wanted?.attempt) return undefined
-  const handler = findHandler(deps.catalog, turn.found, effect)
+  const handler = findHandler(deps.catalog, effect)
   const called = handler
     ? await (next.t === 'call' ? callEffect : lookUpEffect)(deps, turn, effect, handler)
     : failed('internal_error', 'no handler', 'unknown')
@@ -109,7 +109,7 @@ async function callHeld(
   effect: StoredEffect,
   handler: EffectHandler,
   emitted: string[],
-  make: (call: EffectCall) => Promise<CallResult | undefined>,
+  make: (call: HandlerCall) => Promise<CallResult | undefined>,
 ): Promise<Called | undefined> {
   const { command } = turn.found
   const opened = deps.artifacts && openEffectWriter(deps.artifacts, command, effect)
@@ -118,7 +118,7 @@ async function callHeld(
   const answer = async (signal: AbortSignal) => {
     try {
       const call = callOf(command, effect, signal, (name) => void emitted.push(name), artifacts, works)
-      return (await make(call)) ?? 'lost'
+      return (await make({ ...call, undone: await findUndone(deps, turn.found, effect) })) ?? 'lost'
     } catch (error) {
       return thrown(error, emitted)
     }
@@ -128,6 +128,24 @@ async function callHeld(
   if (result === 'lost') return undefined
   const reported = result === LATE ? late(handler.timeoutMs, emitted) : result
   return { result: reported, works: [...works, ...saverOf(deps.artifacts, opened?.writer, command)] }
+}
+
+/** The effect that an undo undoes. The undo of a command that succeeded belongs to another command. */
+async function findUndone(
+  { db }: CommandDeps,
+  { command, effects }: HeldCommand,
+  { compensates_effect_id: id }: StoredEffect,
+): Promise<HandlerCall['undone']> {
+  if (id === null) return undefined
+  const own = effects.find(({ domain_effect_id }) => domain_effect_id === id)
+  const found = own ?? (await db.run(findEffect, [id, command.workspace_id]).catch(failToRead))[0]
+  if (!found) return undefined
+  const { idempotency_key, effect_payload: payload, result } = found
+  return { effectId: id, idempotencyKey: idempotency_key ?? id, payload, result }
+}
+
+function failToRead(): never {
+  throw new EffectFailure('transient_connector_error', 'the effect to undo could not be read', 'no')
 }
 
 /** The longest time that a request is held. The key makes a repeat by the driver harmless. */
@@ -145,7 +163,10 @@ export async function callInline(
   // The rows of artifacts need the transaction of an outcome: left to the driver.
   const artifacts = withoutArtifacts('artifacts are not written inline')
   const answer = async (signal: AbortSignal) =>
-    doneWith(await handler.run(callOf(command, effect, signal, () => {}, artifacts, works)), [])
+    doneWith(
+      await handler.run({ ...callOf(command, effect, signal, () => {}, artifacts, works), undone: undefined }),
+      [],
+    )
   // The driver handles retries, backoff and records of failures.
   const result = await withDeadline(deadline, answer).catch(() => undefined)
   return result !== LATE && result?.t === 'done' ? { result, works } : undefined

@@ -2,7 +2,8 @@
 import type { Actor } from '#kernel/actor'
 import { cancelApprovals } from '#domains/approvals'
 import type { CommandState } from '#kernel/machines/command'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { sayState } from '#kernel/say-state'
 import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import { awaitedOf } from './advance.ts'
@@ -11,7 +12,7 @@ import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type St
 import { type CommandDeps, isAllowed } from './deps.ts'
 import { wakeDependents } from './write-command.ts'
 import { decideCancellationMode } from './submit.ts'
-import { wakeOptionsOf, taskOf } from './tasks.ts'
+import { readBackOf, wakeOptionsOf, taskOf } from './tasks.ts'
 import { planUndo, type UndoPlan } from './undo-plan.ts'
 
 type CancelCommand = {
@@ -49,12 +50,18 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
     const changes = cancelChanges(command, decided.value, by, terms, input.force ?? false, at)
     const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
     if (!written.ok) return written
-    if (command.status === 'waiting_for_approval') {
-      const { workspaceId, commandId } = input
-      const actorKind = by.kind === 'user' || by.kind === 'operator' ? by.kind : 'system'
-      await cancelApprovals(tx, deps.newId, by, { workspaceId, commandId, why: 'command_cancelled', actorKind })
-    }
+    const { workspaceId, commandId } = input
+    const actorKind = by.kind === 'user' || by.kind === 'operator' ? by.kind : 'system'
+    const closes = { workspaceId, commandId, why: 'command_cancelled', actorKind } as const
+    if (command.status === 'waiting_for_approval') await cancelApprovals(tx, deps.newId, by, closes)
+    // The question whether an effect may begin is closed. The question for the outcome of one stays open.
+    const unasked = command.status === 'blocked' ? found.effects.filter((effect) => !readBackOf(effect).asked) : []
+    for (const { status, domain_effect_id: domainEffectId } of unasked)
+      if (status === 'planned' || status === 'executing')
+        await cancelApprovals(tx, deps.newId, by, { ...closes, domainEffectId })
     const changed = decided.value.t !== 'nothing'
+    const ended = changed ? undefined : refuseEnded(command)
+    if (ended) return tx.commitRefusal(ended)
     if (changed) await deps.wake(processOf(command.command_id), { tx, ...wakeOptionsOf(deps.catalog, command) })
     await failpoint('commands.cancel_written')
     const awaited = awaitedOf(found.effects)?.commandId
@@ -68,6 +75,16 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
   if (changed && awaited !== undefined)
     await cancelCommand(deps, { ...by, kind: 'system' }, { ...input, commandId: awaited, force: false })
   return accept({ command: written.command, changed })
+}
+
+/** Repeating a cancel changes nothing and is no error. A cancel that arrives after another end is refused, and is on record. */
+function refuseEnded({ status, cancellation_requested }: StoredCommand): Refusal | undefined {
+  const facts = { status }
+  if (status === 'succeeded')
+    return refuse('commands.cancel.succeeded', 'It has succeeded, so there is nothing to cancel.', { facts })
+  if (status === 'expired' || (status === 'compensated' && !cancellation_requested))
+    return refuse('commands.cancel.ended', `It ${sayState(status)}, so there is nothing to cancel.`, { facts })
+  return undefined
 }
 
 type CancelTerms = { readonly cancellation_mode: StoredCommand['cancellation_mode']; readonly [field: string]: unknown }
@@ -106,9 +123,8 @@ type CancelWay =
 type CancelledRow = Pick<StoredCommand, 'status' | 'cancellation_mode' | 'cancellation_requested'>
 
 /** `cancellation_mode` is the mode of this request, which may differ from that of the row. */
-export function decideCancel(command: CancelledRow, { steps, kept, unsettled }: UndoPlan): CancelWay {
+export function decideCancel(command: CancelledRow, { steps, unsettled, isTouched: hasDone }: UndoPlan): CancelWay {
   const isUndoable = steps.length + unsettled.length > 0
-  const hasDone = isUndoable || kept.length > 0
   switch (command.status) {
     case 'created':
     case 'validated':

@@ -102,10 +102,9 @@ export function decideRetryRun(found: CommandWithEffects, maxAttempts: number): 
     })
   }
   // Another run keeps the effects that succeeded. An effect that was undone would count as done.
-  if (
-    command.cancellation_requested ||
-    effects.some(({ compensates_effect_id: of, status }) => of && status !== 'failed')
-  )
+  const own = new Set(effects.map(({ domain_effect_id }) => domain_effect_id))
+  const isUndone = effects.some(({ compensates_effect_id: of, status }) => own.has(of ?? '') && status !== 'failed')
+  if (command.cancellation_requested || isUndone)
     return refuse('commands.retry.undone', 'Its effects are being undone, so it cannot be run again.')
   if (command.attempt >= maxAttempts) {
     return refuse('commands.retry.exhausted', `It has run ${command.attempt} times, which is the maximum.`, {

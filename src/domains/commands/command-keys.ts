@@ -11,9 +11,12 @@ import { sayState } from '#kernel/say-state'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import { constraintOf, statement, type Tx } from '#store'
 import type { CompiledTask } from './catalog/open-catalog.ts'
-import { type Change, emitEvent, set, type Who } from './change.ts'
-import { columnsOf, type StoredCommand } from './command-table.ts'
+import { type Change, composeWrite, emitEvent, set, systemActor, type Who, type Write } from './change.ts'
+import { columnsOf, type StoredCommand, listForeignUndos, lockCommand } from './command-table.ts'
+import type { CommandDeps } from './deps.ts'
+import { isFreed } from './standing.ts'
 import { validatePayload } from './tasks.ts'
+import { asEffect, undoneIdOf, UNDO_TYPE } from './undo-plan.ts'
 
 type KeyedRequest = {
   readonly payload: JsonObject
@@ -182,4 +185,22 @@ function fill(given: JsonValue | undefined, input: JsonValue, path: string): Dec
   return refuse('commands.input.given', 'The command already has a value here; input only adds what is missing.', {
     path,
   })
+}
+
+/** An undo that leaves nothing standing frees the contract's key of the command that it undid: the thing can be asked for again. */
+export function freeUndone(
+  { writes }: Pick<CommandDeps, 'writes'>,
+  { command, to, at }: Write,
+): ((tx: Tx) => Promise<void>) | undefined {
+  if (command.command_type !== UNDO_TYPE || to !== 'succeeded') return undefined
+  const { workspace_id: workspaceId } = command
+  return async (tx) => {
+    const commandId = undoneIdOf(command.payload)
+    const found = await lockCommand(tx, workspaceId, commandId)
+    if (found?.command.status !== 'succeeded' || found.command.contract_key === null) return
+    const undos = await tx.run(listForeignUndos, [workspaceId, [commandId]])
+    if (!isFreed({ ...found, effects: [...found.effects, ...undos.map(asEffect)] })) return
+    const changes = moveKey(found.command, null, systemActor, 'undone')
+    await writes.commitIn(tx, composeWrite(found, 'any', changes, at))
+  }
 }

@@ -309,6 +309,35 @@ export function refuseMissing(): Decision<never> {
   return refuse('commands.command.not_found', 'There is no such command.')
 }
 
+/** $1 effect, $2 workspace. */
+export const findEffect = statement<Pick<StoredEffect, 'idempotency_key' | 'effect_payload' | 'result'>>(
+  'commands_find_effect',
+  `select e.idempotency_key, e.effect_payload, e.result from concord.domain_effects as e
+where e.domain_effect_id = $1::uuid and e.workspace_id = $2::uuid`,
+)
+
+/** An undo of an effect by another command than the one that had it. */
+export type ForeignUndo = {
+  readonly effect_id: string
+  readonly command_id: string
+  readonly status: StoredEffect['status']
+  readonly command_status: CommandState
+  /** Its command may still begin it. */
+  readonly is_open: boolean
+}
+
+/** $1 workspace, $2 commands. The undos of their effects, oldest first. Uses domain_effects_compensates_ix. */
+export const listForeignUndos = statement<ForeignUndo & { readonly of_command_id: string }>(
+  'commands_list_foreign_undos',
+  `select o.command_id as of_command_id, u.compensates_effect_id as effect_id, u.command_id, u.status,
+  c.status as command_status, c.completed_at is null as is_open
+from concord.domain_effects as o
+join concord.domain_effects as u on u.compensates_effect_id = o.domain_effect_id and u.workspace_id = o.workspace_id
+join concord.commands as c on c.command_id = u.command_id and c.workspace_id = u.workspace_id
+where o.workspace_id = $1::uuid and o.command_id = any($2::uuid[]) and u.command_id <> o.command_id
+order by u.created_at, u.domain_effect_id`,
+)
+
 export type ParentFact = {
   readonly parent_command_id: string
   readonly status: CommandState

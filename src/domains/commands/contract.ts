@@ -9,12 +9,13 @@ import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { nameOfActor, showActor } from '#domains/approvals'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
-import type { CommandWithEffects } from './command-table.ts'
+import type { CommandWithEffects, StoredCommand } from './command-table.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
 import { describeProgress, nextMoves } from './progress.ts'
 import type { Included, ListedEffect } from './read-commands.ts'
 import { taskOf } from './tasks.ts'
+import type { UndoLink } from './undo-plan.ts'
 
 // The states of the machine in their order. Zod requires a non-empty list.
 const states = statesOf(commandMachine) as [CommandState, ...CommandState[]]
@@ -67,6 +68,13 @@ export const submittedView = z
     description: 'The command that was recorded, or the one that the key had made before.',
   })
 
+export const toSubmittedView = ({ command_id, status, context }: StoredCommand): z.infer<typeof submittedView> => ({
+  command_id: encodeId('command', command_id),
+  state: status,
+  status,
+  trace_id: context.trace_id,
+})
+
 const nextMoveView = z
   .object({ action: z.string().meta({ example: 'cancel' }), by: z.array(z.string()), what: z.string() })
   .meta({ id: 'NextMove', description: 'What can happen now, and who can make it happen.' })
@@ -100,6 +108,10 @@ export const commandView = z
     created_at: timeView('When it was recorded.'),
     updated_at: timeView('When it last changed.'),
     completed_at: timeView('When it ended.').nullable(),
+    undo: z
+      .object({ command_id: idView('command'), status: commandStatus })
+      .nullable()
+      .meta({ description: 'The last command that was asked to undo it.' }),
     next: z.array(nextMoveView),
   })
   .meta({ id: 'Command', description: 'A governed request and where it stands.' })
@@ -170,17 +182,20 @@ export const dependencyBody = z.strictObject(dependency).meta({
 })
 export const cancelledView = commandView.extend({ changed: z.boolean() }).meta({ id: 'CancelledCommand' })
 
+export const undoBody = z.strictObject({ reason }).meta({ id: 'UndoCommand' })
+
 export type StoredEvent = HistoryEvent & {
   readonly command_id: string | null
   readonly purpose: string
   readonly trace_id: string
 }
 
+type ViewFacts = { readonly at: Date; readonly names?: Names; readonly undo?: UndoLink | undefined }
+
 export function toCommandView(
   catalog: Catalog,
   found: CommandWithEffects,
-  at: Date,
-  names: Names = new Map(),
+  { at, names = new Map(), undo }: ViewFacts,
 ): z.infer<typeof commandView> {
   const { command } = found
   const task = taskOf(catalog, command)
@@ -205,7 +220,8 @@ export function toCommandView(
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),
     completed_at: orNull(command.completed_at, formatInstant),
-    next: nextMoves(found, catalog, at),
+    undo: undo ? { ...undo, command_id: encodeId('command', undo.command_id) } : null,
+    next: nextMoves(found, catalog, at, undo),
   }
 }
 

@@ -37,10 +37,12 @@ import {
   type HeldCommand,
   insertWait,
   listParents,
+  listForeignUndos,
   overdueCommands,
   processOf,
   type StoredCommand,
 } from './command-table.ts'
+import { freeUndone } from './command-keys.ts'
 import { approvalDeps, type CommandDeps } from './deps.ts'
 import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
@@ -49,6 +51,7 @@ import { isFreed } from './standing.ts'
 import { askRequesterGone, findRequesterGone, requesterOf } from './requester.ts'
 import { wakeDependents } from './write-command.ts'
 import { readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
+import { asEffect } from './undo-plan.ts'
 import type { WriteResult } from './write-command.ts'
 
 /** A longer command continues in another turn, so that no command holds a worker forever. */
@@ -187,9 +190,12 @@ async function commitTurn(
   if (isEmpty(write)) return 'written'
   if (write.from === 'cancelling' && write.to !== null) await failpoint('commands.exit_settled')
   await passAll(write, beforeWrite)
-  const works = [...(last?.works ?? []), workOf(deps, write, next), closeQuestion(deps, turn, write, last)].filter(
-    (work) => work !== undefined,
-  )
+  const works = [
+    ...(last?.works ?? []),
+    workOf(deps, write, next),
+    closeQuestion(deps, turn, write, last),
+    freeUndone(deps, write),
+  ].filter((work) => work !== undefined)
   let result: Decision<WriteResult>
   // Undoing goes on without the requester.
   const begins = next.t === 'call' && (write.to ?? turn.found.command.status) === 'running'
@@ -198,7 +204,9 @@ async function commitTurn(
     result = works.length === 0 ? await deps.writes.commit(checked) : await commitWith(deps, checked, works)
   } catch (error) {
     if (error instanceof EffectFailure) return error
-    const isPlanned = write.newEffects.some(({ compensates_effect_id }) => compensates_effect_id === null)
+    const own = new Set(turn.found.effects.map(({ domain_effect_id }) => domain_effect_id))
+    // The command's own compensations have keys that no other command can have.
+    const isPlanned = write.newEffects.some(({ compensates_effect_id: of }) => of === null || !own.has(of))
     if (!isPlanned || constraintOf(error) !== 'idx_domain_effects_idem') throw error
     return 'key_taken'
   }
@@ -240,7 +248,8 @@ async function findTries({ db, catalog }: CommandDeps, { command, newEffects }: 
     let isFree = base !== undefined && last > 0 && last < TRIES_MAX
     for (const id of others) {
       const found = await findCommand(db, workspace_id, id)
-      isFree &&= found !== undefined && isFreed(found)
+      const undos = await db.run(listForeignUndos, [workspace_id, [id]])
+      isFree &&= found !== undefined && isFreed({ ...found, effects: [...found.effects, ...undos.map(asEffect)] })
     }
     if (isFree || base !== undefined || last > 0) tries.set(base ?? idempotency_key ?? '', isFree ? last + 1 : 'taken')
   }

@@ -9,7 +9,7 @@ import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { sayState } from '#kernel/say-state'
 import { ABORT_TOKEN } from '#turns'
-import type { CommandWithEffects } from './command-table.ts'
+import type { CommandWithEffects, StoredCommand } from './command-table.ts'
 import type { StoredArchive } from './history/history-archive.ts'
 import { sayTaskGone } from './tasks.ts'
 
@@ -32,6 +32,7 @@ type ExplainedStep = {
     | 'retry'
     | 'cancellation'
     | 'compensation'
+    | 'undo'
     | 'abort'
     | 'outcome'
   readonly at: Date
@@ -53,6 +54,10 @@ type ExplanationFacts = {
   readonly isTaskGone?: boolean
   /** For each approval that it waits for: why it cannot be decided and what to do about it, and whose decision does not count. */
   readonly standings?: readonly Standing[]
+  /** Its last undo, with the events of that command. */
+  readonly undo?: { readonly command: StoredCommand; readonly events: readonly HistoryEvent[] }
+  /** The command that it undoes. */
+  readonly undoes?: StoredCommand
 }
 
 type Kind = ExplainedStep['kind']
@@ -76,7 +81,7 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     ({ payload }, { command }, who) =>
       command.context.run_as === 'agent'
         ? `${command.context.agent === undefined ? 'An agent' : `The agent ${command.context.agent}`} of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
-        : `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${words(payload['ingress'])}.`,
+        : `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${words(payload['ingress'])}${because(command.context.metadata['reason'])}.`,
   ],
   policy_evaluated: ['policy', ({ payload }) => sayPolicy(payload)],
   input_requested: [
@@ -234,7 +239,7 @@ export function actorsOf(
 export function explainCommand(
   found: CommandWithEffects,
   events: readonly HistoryEvent[],
-  { names = new Map(), edits = [], fields, isTaskGone = false, standings = [] }: ExplanationFacts = {},
+  { names = new Map(), edits = [], fields, isTaskGone = false, standings = [], undo, undoes }: ExplanationFacts = {},
 ): Explanation {
   const who = (actor: unknown) => nameOfActor(text(actor), names) ?? showActor(text(actor))
   const stepOf = (event: HistoryEvent, actor: string, kind: Kind, sentence: string): ExplainedStep => ({
@@ -258,10 +263,16 @@ export function explainCommand(
       event.event_type === 'approval_requested'
         ? edits.find(({ approval_id }) => approval_id === event.payload['approval_id'])
         : undefined
+    if (event.event_type === 'command_created' && undoes)
+      return [step, stepOf(event, event.actor, 'undo', `It undoes ${sayCommand(undoes)}.`)]
     if (!edit) return [step]
     const confirm = edit.is_author ? ' Another approver or the requester must confirm it.' : ''
     const change = `${who(edit.by)} ${sayEdit(edit, fields)}${because(edit.reason)}.${confirm}`
     return [stepOf(event, edit.by, 'approval', change), step]
+  })
+  const undoing = (undo?.events ?? []).flatMap((event): ExplainedStep[] => {
+    const sentence = undo && sayUndo(event, undo.command, who)
+    return sentence === undefined ? [] : [stepOf(event, event.actor, 'undo', sentence)]
   })
   const { command } = found
   const gone = isTaskGone && command.status === 'approved' ? sayTaskGone(command) : null
@@ -270,9 +281,31 @@ export function explainCommand(
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
   const why = error === null ? '' : `${had}${error}`
   return {
-    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${sayStandings(standings)}.`,
-    chain,
+    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayUndone(undo?.command)}${sayAborted(command)}${sayStandings(standings)}.`,
+    // The events of two commands: each in its own order, together in the order of time.
+    chain: undoing.length === 0 ? chain : [...chain, ...undoing].toSorted((a, b) => a.at.getTime() - b.at.getTime()),
   }
+}
+
+function sayCommand({ command_id, task_name, command_type, status }: StoredCommand): string {
+  return `${task_name ?? command_type} (${encodeId('command', command_id)}), which ${sayState(status)}`
+}
+
+/** What the events of an undo say about the command that it undoes: that it was requested, and how it ended. */
+function sayUndo(
+  { event_type, payload, actor }: HistoryEvent,
+  undo: StoredCommand,
+  who: (actor: unknown) => string,
+): string | undefined {
+  const id = encodeId('command', undo.command_id)
+  if (event_type === 'command_created')
+    return `${who(actor)} asked to undo it with ${id}${because(undo.context.metadata['reason'])}.`
+  const end = event_type === 'status_changed' ? sayEnd(payload) : undefined
+  return end?.replace(/^It /, `Its undo ${id} `)
+}
+
+function sayUndone(undo: StoredCommand | undefined): string {
+  return undo?.status === 'succeeded' ? `, and was undone by ${encodeId('command', undo.command_id)}` : ''
 }
 
 /** The requests for one content. */

@@ -70,7 +70,9 @@ export {
   toEffectView,
   toEventView,
   toListedView,
+  toSubmittedView,
   toTaskTypeView,
+  undoBody,
 } from './contract.ts'
 export { openDrive, reconcileCommands } from './drive.ts'
 
@@ -114,7 +116,9 @@ export {
   shippedSchedulesFor,
 } from './scheduled-commands.ts'
 
-export { compensateDefinitions } from './compensate-task.ts'
+export type { NextMove } from './progress.ts'
+export { listUndos, previewUndo, readUndoLinks, undoCommand, undoPreviewView } from './undo-command.ts'
+export { undoDefinitions } from './undo-task.ts'
 export { type Commands, openCommands } from './open-commands.ts'
 export { previewCommand, previewCommandBody, previewView } from './preview.ts'
 

@@ -35,7 +35,7 @@ export async function decideNew(deps: CommandDeps, command: StoredCommand, mayIn
   const { effectId } = folded.next
   const effect = folded.draft.now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
   // If the answer to the insert is lost, nothing can tell whether an opaque effect was called.
-  const isOpaque = !effect || findHandler(catalog, folded.draft.now, effect)?.class === 'opaque'
+  const isOpaque = !effect || findHandler(catalog, effect)?.class === 'opaque'
   return isOpaque ? undefined : { folded }
 }
 
@@ -102,7 +102,7 @@ async function foldInline(
     const { now } = folded.draft
     const { effectId } = folded.next
     const effect = now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
-    const handler = effect && findHandler(catalog, now, effect)
+    const handler = effect && findHandler(catalog, effect)
     if (!handler || !isInline(now)) return undefined
     // The call of a connector is recorded with the id of the command, which has no row yet.
     const isFree = handler.class === 'read' && catalog.effects.get(effect.effect_type)?.operation === undefined

@@ -66,7 +66,7 @@ export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: N
   const task = taskOf(seen.catalog, found.command)
   if (!task) return fail('internal_error', 'The task of this command is no longer registered.')
   if (!seen.facts) return need('facts')
-  const drafts = draftEffects(task, found.command)
+  const drafts = draftEffects(task, found.command, seen.facts)
   const effects = drafts.ok ? drafts.value : []
   const content = contentOf(task, found.command.payload, effects)
   const command = { ...found.command, payload_hash: approvalHash(content) }
@@ -104,7 +104,7 @@ export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: N
         { ...found, command },
         seen,
         task,
-        { policy: question.result, isApproved: false },
+        { policy: question.result, isApproved: false, facts: seen.facts },
         newId,
         asked,
       )
@@ -121,13 +121,14 @@ export function planApproved(found: CommandWithEffects, seen: Seen, at: Date, ne
     return { changes, next: { t: 'wait', until, isTaskGone: true } }
   }
   if (!seen.approved) return need('approved')
-  const drafts = draftEffects(task, command)
+  if (task.fn.reads_facts && !seen.facts) return need('facts')
+  const drafts = draftEffects(task, command, seen.facts)
   const isSame = drafts.ok && approvalHash(contentOf(task, command.payload, drafts.value)) === command.payload_hash
   if (!seen.approved.ok || !isSame) {
     const reason = seen.approved.ok ? 'The approved content is not what would run now.' : seen.approved.reason
     return fail('validation_error', reason, move('queued', systemActor))
   }
-  const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved: true }
+  const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved: true, facts: seen.facts }
   // Clears the error of a command that had to wait for its task.
   return planAndQueue(found, seen, task, terms, newId, command.error === null ? [] : [set({ error: null })])
 }
@@ -178,6 +179,11 @@ type PolicyQuestion = {
   readonly record: Readonly<Record<string, unknown>>
 }
 
+export function riskOf({ spec, type }: CompiledTask, { context }: Pick<StoredCommand, 'context'>): RiskLevel {
+  const declared = context.metadata['risk_level']
+  return higherRisk(higherRisk(spec.risk_level, type.risk_level), typeof declared === 'string' ? declared : undefined)
+}
+
 export function askPolicy(
   task: CompiledTask,
   command: StoredCommand,
@@ -185,11 +191,9 @@ export function askPolicy(
 ): PolicyQuestion {
   const { spec, type } = task
   const { follower: _follower, ...context } = command.context
-  const declared = command.context.metadata['risk_level']
-  const risk = higherRisk(
-    higherRisk(spec.risk_level, type.risk_level),
-    typeof declared === 'string' ? declared : undefined,
-  )
+  // The fact `risk_level` can only raise it: an undo has at least the risk of what it undoes.
+  const least = facts['risk_level']
+  const risk = higherRisk(riskOf(task, command), typeof least === 'string' ? least : undefined)
   const input: PolicyInput = {
     action: type.name,
     command: {

@@ -2,8 +2,8 @@
 import { type ApprovalTypes, openApprovalTypes } from '#domains/approvals'
 import type { ReserveSlot } from '#turns'
 import { approvalTypesOf } from './approval-types.ts'
-import { compensationFacts } from './compensate-task.ts'
 import { openCounts } from './count-commands.ts'
+import { undoFacts } from './undo-task.ts'
 import { openCommandTurns } from './drive.ts'
 import type { CommandDeps } from './deps.ts'
 import { openInserts } from './insert-command.ts'
@@ -32,7 +32,7 @@ export function openCommands(options: CommandOptions): Commands {
   const writes = openWriter(options)
   const approvalTypes = options.approvalTypes ?? openApprovalTypes(approvalTypesOf(options.catalog))
   const { reserveSlot, ...rest } = options
-  const facts = { ...compensationFacts, ...options.facts }
+  const facts = { ...undoFacts, ...options.facts }
   const plain: CommandDeps = { ...rest, facts, approvalTypes, counts: openCounts(options), inserts, writes }
   const turns = reserveSlot && openCommandTurns(plain, reserveSlot)
   return {

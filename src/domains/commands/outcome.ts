@@ -6,10 +6,12 @@ import { KernelFault } from '#kernel/errors'
 import { boundedWait, decideRetry, type RetrySettings } from '#kernel/retry'
 import {
   compensationDrift,
+  type CoreEvent,
   decideAfterUndoFailure,
   decideDrift,
   hasDrift,
   planCompensation,
+  type UndoStep,
 } from '#kernel/saga/compensation'
 import { isUuid } from '#kernel/ids'
 import {
@@ -117,7 +119,7 @@ type Attempted = {
 
 /** Finds out what happened to an effect that is executing while no turn executes it. */
 export function settleDoubt(found: CommandWithEffects, seen: Seen, effect: StoredEffect): Step {
-  const handler = findHandler(seen.catalog, found, effect)
+  const handler = findHandler(seen.catalog, effect)
   if (!handler) return askOutcome(found, seen, effect, unhandled(effect))
   const attempted = { found, seen, effect, handler }
   const message = 'the driver ended during the call'
@@ -140,7 +142,7 @@ export function settleDoubt(found: CommandWithEffects, seen: Seen, effect: Store
 export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: CallOutcome, at: Date): Step {
   const effect = found.effects.find(({ domain_effect_id }) => domain_effect_id === outcome.effectId)
   if (effect?.status !== 'executing') return { changes: [], next: proceed }
-  const handler = findHandler(seen.catalog, found, effect)
+  const handler = findHandler(seen.catalog, effect)
   if (!handler) return askOutcome(found, seen, effect, unhandled(effect))
   const attempted = { found, seen, effect, handler, at }
   const { result, lookUp: asked } = outcome
@@ -193,7 +195,7 @@ function recordDone(
   const drift = handler.isUndo ? decideDrift(handler.produces, emitted) : undefined
   if (!drift || !hasDrift(drift)) return { changes: [done, ...unblocked], next: proceed }
   const { payload } = compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
-  return { changes: [done, emitEvent('compensation_drift', workerActor, payload)], next: proceed }
+  return { changes: [done, ...unblocked, emitEvent('compensation_drift', workerActor, payload)], next: proceed }
 }
 
 /** A wait for a command is a dependency like any other: the end of the awaited command marks and wakes this one. */
@@ -248,7 +250,9 @@ function afterMissing(attempted: Attempted, asked: LookUp | undefined): Step {
   if (!asked || asked.why === 'process') return awaitProcess(at)
   const { status } = found.command
   const missing = { ...asked.cause, happened: 'no' as const }
-  if (status !== (handler.isUndo ? 'compensating' : 'running')) return failEffect(found, effect, missing)
+  // The undos of an Undo Command are begun while it is running.
+  const goesOn = status === 'running' || (handler.isUndo && status === 'compensating')
+  if (!goesOn) return failEffect(found, effect, missing)
   // Its driver died and nothing was done, so the provider needs no delay.
   if (asked.why === 'cut' && effect.attempt < effect.max_attempts) return beginEffect(found, seen, effect)
   return afterFailure(attempted, missing, [], true)
@@ -316,37 +320,36 @@ export function failEffect(
     set: { error, error_class, run_after: null },
     payload: { ...attemptOf(effect, failure, null), emitted },
   }
-  const isHalt = found.command.status === 'compensating' && effect.compensates_effect_id !== null
-  if (!isHalt) return { changes: [failed], next: proceed }
-  return { changes: [failed, ...haltCompensation(found, effect, failure)], next: { t: 'end' } }
+  const { status } = found.command
+  if (effect.compensates_effect_id === null || (status !== 'compensating' && status !== 'running'))
+    return { changes: [failed], next: proceed }
+  const halted = haltedAt(found, effect)
+  // An Undo Command fails in the next step, like every command with a failed effect.
+  if (status === 'running')
+    return { changes: [failed, emitEvent('compensation_drift', workerActor, halted)], next: proceed }
+  const why = { error: `undo failed: ${failure.message}`, error_class: failure.errorClass }
+  const end = [set(why), move('failed', workerActor, why, { compensation_drift: halted }), releaseTurn(null)]
+  return { changes: [failed, ...end], next: { t: 'end' } }
 }
 
-/** Undoes nothing further. The drift event records how far the compensation got. */
-function haltCompensation(
-  { effects }: CommandWithEffects,
-  effect: StoredEffect,
-  failure: AttemptFailure,
-): readonly Change[] {
-  const { steps } = planCompensation(effects)
-  const failed = steps.find(({ effect_id }) => effect_id === effect.compensates_effect_id)
-  const undone = effects.filter((each) => each.compensates_effect_id !== null && each.status === 'succeeded')
-  const completed = undone.map((each) => ({
-    effect_id: each.compensates_effect_id ?? '',
-    compensation: each.effect_type,
-    begun_as: null,
-  }))
-  const after =
-    failed &&
-    decideAfterUndoFailure({
-      retry: { retry: false, why: effect.attempt >= effect.max_attempts ? 'exhausted' : 'not_retryable' },
-      failed,
-      completed,
-      remaining: steps.filter((step) => step !== failed),
-      drift: { drift: [], missing: [] },
-    })
-  const halted = after?.next === 'halt' ? after.event.payload : {}
-  const why = { error: `undo failed: ${failure.message}`, error_class: failure.errorClass }
-  return [set(why), move('failed', workerActor, why, { compensation_drift: halted }), releaseTurn(null)]
+/** Nothing further is undone. The payload of the drift event records how far the undo got. */
+function haltedAt({ command, effects }: CommandWithEffects, effect: StoredEffect): CoreEvent['payload'] {
+  const stepOf = ({ compensates_effect_id, effect_type, domain_effect_id }: StoredEffect): UndoStep => ({
+    effect_id: compensates_effect_id ?? '',
+    compensation: effect_type,
+    begun_as: domain_effect_id,
+  })
+  const undos = effects.filter(({ compensates_effect_id }) => compensates_effect_id !== null)
+  const open = undos.filter(({ status }) => status === 'planned').map(stepOf)
+  const left = command.status === 'running' ? open : planCompensation(effects).steps
+  const after = decideAfterUndoFailure({
+    retry: { retry: false, why: effect.attempt >= effect.max_attempts ? 'exhausted' : 'not_retryable' },
+    failed: stepOf(effect),
+    completed: undos.filter(({ status }) => status === 'succeeded').map(stepOf),
+    remaining: left.filter(({ effect_id }) => effect_id !== effect.compensates_effect_id),
+    drift: { drift: [], missing: [] },
+  })
+  return after.next === 'halt' ? after.event.payload : {}
 }
 
 /** The effect stays `executing` and a person is asked for its outcome. It is never repeated on a guess. */

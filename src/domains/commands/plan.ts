@@ -8,10 +8,12 @@ import { type EffectDraft, type ExecutionMode, executionModes } from './catalog/
 import { chooseQueue, isSyncTask, mapTaskToPrimitives, type Primitive, primitiveOf } from './catalog/primitives.ts'
 import { renderKey } from '#kernel/idempotency-key'
 import { attemptsAllowed } from '#kernel/retry'
-import { compilePolicy } from '#kernel/retry-policy'
+import type { Facts } from '#kernel/policy/policy'
+import { compensationPolicy, compilePolicy } from '#kernel/retry-policy'
+import type { UndoStep } from '#kernel/saga/compensation'
 import { type Change, newEffect, type NewEffect, planEffect, set, systemActor, emitEvent } from './change.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
-import { draftEffects } from './tasks.ts'
+import { draftEffects, retryOf, undoOf } from './tasks.ts'
 
 export type PlanStep = {
   readonly step_id: string
@@ -45,8 +47,11 @@ export type PlanInput = {
   readonly drafts: readonly EffectDraft[]
   /** One id per draft, and one for a notification. */
   readonly effectIds: readonly string[]
-  readonly catalog: Pick<Catalog, 'effects' | 'queues'>
+  readonly catalog: Pick<Catalog, 'effects' | 'undos' | 'queues'>
 }
+
+/** The effect that compensates another command. A command type with it may also undo the effects of commands that succeeded. */
+export const COMPENSATE = 'command.compensate'
 
 /** The effect of a task with `notification_required` whose function drafts no notification. */
 const APP_NOTIFICATION = 'notification.app'
@@ -81,6 +86,7 @@ export function createPlan(
         effect_type: effect.effect_type,
         domain_effect_id: effectId,
         queue: chooseQueue(effect),
+        ...(effect.undoes ? { compensates_effect_id: effect.undoes.effect_id } : {}),
       },
       effect,
       effectId,
@@ -149,7 +155,7 @@ function isBounded({ effect_type }: EffectDraft, { effects }: Pick<Catalog, 'eff
 export function validatePlan(
   plan: ExecutionPlan,
   task: Pick<CompiledTask, 'spec' | 'type'>,
-  catalog: Pick<Catalog, 'effects' | 'queues'>,
+  catalog: Pick<Catalog, 'effects' | 'undos' | 'queues'>,
 ): Decision<ExecutionPlan> {
   const wrong = (reason: string) => refuse('commands.plan.invalid', reason, { facts: { plan_id: plan.plan_id } })
   const allowed = new Set<string>([...mapTaskToPrimitives(task.spec), 'human_approval', 'async_task', 'sync_function'])
@@ -158,7 +164,8 @@ export function validatePlan(
     const type = metadata['effect_type']
     if (typeof type !== 'string') continue
     const isOwn = task.type.side_effects.includes(type) || type === APP_NOTIFICATION
-    if (!isOwn || !catalog.effects.has(type))
+    const isUndo = metadata['compensates_effect_id'] !== undefined && task.type.side_effects.includes(COMPENSATE)
+    if (isUndo ? !undoOf(catalog, type) : !isOwn || !catalog.effects.has(type))
       return wrong(`Step ${step_id} has the effect ${quote(type)}, which the contract does not allow.`)
   }
   if (!catalog.queues.includes(plan.queue)) return wrong(`No queue is called ${quote(plan.queue)}.`)
@@ -168,7 +175,7 @@ export function validatePlan(
   return graph.ok ? accept(plan) : wrong(graph.reason)
 }
 
-export type PlanTerms = Pick<PlanInput, 'policy' | 'isApproved'>
+export type PlanTerms = Pick<PlanInput, 'policy' | 'isApproved'> & { readonly facts?: Facts | undefined }
 
 export type Planned = {
   readonly plan: ExecutionPlan
@@ -187,7 +194,7 @@ export function planCommand(
   newId: () => string,
   tries?: EffectTries,
 ): Decision<Planned> {
-  const drafts = draftEffects(task, command)
+  const drafts = draftEffects(task, command, terms.facts)
   if (!drafts.ok) return drafts
   const planned = createPlan({
     planId: newId(),
@@ -273,9 +280,10 @@ type NewRow = { readonly effectId: string; readonly order: number; readonly trie
 function effectOf(
   catalog: Catalog,
   { command: { command_id, attempt }, effects }: CommandWithEffects,
-  { effect_type, payload }: EffectDraft,
+  { effect_type, payload, undoes }: EffectDraft,
   { effectId, order, tries }: NewRow,
 ): Decision<NewEffect> {
+  if (undoes) return accept(newUndo(catalog, { ...undoes, effect_type, effect_payload: payload }, effectId, order))
   const compiled = catalog.effects.get(effect_type)
   if (!compiled) return refuse('commands.plan.invalid', `No effect is called ${effect_type}.`)
   const { definition } = compiled
@@ -300,6 +308,41 @@ function effectOf(
       reversibility: definition.reversibility,
     }),
   )
+}
+
+type Undo = Pick<NewEffect, 'effect_type' | 'effect_payload'> & {
+  readonly effect_id: string
+  /** 1 for the first undo of the effect. */
+  readonly nth: number
+}
+
+/**
+ * The effect that undoes another one. Every undo of an effect has the next number in its key, whichever command plans it. So of two plans that have read
+ * the same undos the unique index of keys lets one, and the provider does not take this undo for an earlier one that is known to have failed.
+ */
+export function newUndo(
+  catalog: Catalog,
+  { effect_id, nth, ...undo }: Undo,
+  effectId: string,
+  order: number,
+): NewEffect {
+  return newEffect({
+    ...undo,
+    domain_effect_id: effectId,
+    idempotency_key: nth === 1 ? `undo:${effect_id}` : `undo:${effect_id}:${nth}`,
+    compensates_effect_id: effect_id,
+    declaration_order: order,
+    // The catalog may replace the retry policy of compensation.
+    max_attempts: attemptsAllowed(retryOf(catalog, compensationPolicy.operation).limit),
+  })
+}
+
+/** What an undo stores about the effect that it undoes. */
+export function undoPayload(
+  { effect_id, compensation }: Pick<UndoStep, 'effect_id' | 'compensation'>,
+  of: string | null,
+): JsonObject {
+  return { effect_id, compensation, of }
 }
 
 export type NextEffect =

@@ -5,6 +5,7 @@ import { type ApprovalRequest, findRequestsBlocked, showActor } from '#domains/a
 import type { Actor } from '#kernel/actor'
 import { formatInstant } from '#kernel/instant'
 import type { PolicyResult } from '#kernel/policy/evaluate'
+import type { Facts, PolicyInput } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-table.ts'
@@ -13,6 +14,7 @@ import type { CommandDeps } from './deps.ts'
 import { foldFresh } from './drive.ts'
 import { planCommand } from './plan.ts'
 import { checkRequest, rowOf, type SubmitCommand } from './submit.ts'
+import { undoOf } from './tasks.ts'
 
 export const previewCommandBody = submitCommandBody
   .pick({ task_name: true, payload: true })
@@ -78,7 +80,7 @@ export async function previewCommand(
   const { now, write } = draft
   const payloadOf = (type: string) => write.events.find(({ event_type }) => event_type === type)?.payload
   // Written by the fold above.
-  const policy = payloadOf('policy_evaluated') as PolicyResult | undefined
+  const policy = payloadOf('policy_evaluated') as (PolicyResult & { readonly input: PolicyInput }) | undefined
   const approvals = next.t === 'ask' ? await previewApprovals(deps, command.workspace_id, next.requests) : accept([])
   if (!approvals.ok) return approvals
   return accept({
@@ -100,8 +102,13 @@ export async function previewCommand(
         }
       : null,
     approvals: approvals.value,
-    effects: policy ? previewEffects(deps, task, now.command) : [],
+    effects: policy ? previewEffects(deps, task, now.command, factsIn(policy)) : [],
   })
+}
+
+/** The facts that the decision was made with. */
+function factsIn({ input }: { readonly input: PolicyInput }): Facts {
+  return (input.context['facts'] ?? {}) as Facts
 }
 
 async function previewApprovals(
@@ -130,13 +137,14 @@ function previewEffects(
   { catalog, newId }: CommandDeps,
   task: CompiledTask,
   command: StoredCommand,
+  facts: Facts,
 ): CommandPreview['effects'] {
-  const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved: false }
+  const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved: false, facts }
   const planned = planCommand(catalog, task, { command, effects: [] }, terms, newId)
   if (!planned.ok) return []
   return planned.value.effects.map(({ effect_type, reversibility, declared_compensation }) => ({
     effect_type,
-    effect_class: catalog.effects.get(effect_type)?.definition.class ?? 'opaque',
+    effect_class: (catalog.effects.get(effect_type)?.definition ?? undoOf(catalog, effect_type))?.class ?? 'opaque',
     reversibility,
     undone_by: declared_compensation,
   }))

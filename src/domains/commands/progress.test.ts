@@ -81,7 +81,7 @@ const catalog = accepted(
 test('[CMD-23] [SUP-11] no view has a field or a value of the runtime, in any state; state is status', () => {
   for (const status of statesOf(commandMachine)) {
     const found: CommandWithEffects = { command: aCommand(status), effects: [anEffect({ status: 'executing' })] }
-    const view = toCommandView(catalog, found, AT)
+    const view = toCommandView(catalog, found, { at: AT })
     assert.ok(commandView.safeParse(view).success)
     assert.equal(view.state, view.status)
     assert.deepEqual([view.command_id, view.task_name], [encodeId('command', ID), 'Work'])

@@ -6,7 +6,7 @@ import { decideRetryRun } from './change-command.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
 import { sayAgain } from './standing.ts'
 import { readBackOf, sayTaskGone, taskOf, REQUEST_INPUT } from './tasks.ts'
-import { type KeptWhy, planUndo, type UndoPlan } from './undo-plan.ts'
+import { isInForce, type KeptWhy, planUndo, UNDO_TYPE, type UndoLink, type UndoPlan } from './undo-plan.ts'
 
 type Progress = {
   /** The effect that is under way, or the next one. */
@@ -45,7 +45,7 @@ function waitingReason(
   }
 }
 
-type NextMove = {
+export type NextMove = {
   readonly action:
     | 'wait'
     | 'supply_input'
@@ -53,7 +53,7 @@ type NextMove = {
     | 'reconcile_effect'
     | 'cancel'
     | 'retry'
-    | 'compensate'
+    | 'undo'
     | 'submit_again'
   readonly by: string[]
   readonly what: string
@@ -70,7 +70,8 @@ const NEXT_BY_CONCORD: Readonly<Record<string, string>> = {
   compensating: 'Its effects are undone, last first.',
 }
 
-export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date): NextMove[] {
+/** `undo` is its last undo. */
+export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date, undo?: UndoLink): NextMove[] {
   const { command, effects } = found
   const { type, spec } = taskOf(catalog, command) ?? {}
   const plan = planUndo(effects, catalog, at)
@@ -94,16 +95,22 @@ export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date)
     add('retry', ['requester', 'admin'], 'Run it again; effects that succeeded are kept.')
   const again = sayAgain(found)
   if (again !== undefined) add('submit_again', ['requester'], again)
-  // A cancel that was requested before goes on with the rest.
-  if (status === 'failed' && plan.steps.length > 0 && !command.cancellation_requested)
-    add('compensate', ['admin'], `Undo ${sayUndone(plan)}.`)
+  if (isUndoable(command, plan, catalog) && !(undo && isInForce(undo)))
+    add('undo', ['requester', 'admin'], `Request the undo of ${sayUndone(plan)}; policy decides who must approve.`)
   return moves
+}
+
+/** A cancel that was requested before goes on with the rest. */
+function isUndoable({ status, command_type, cancellation_requested }: StoredCommand, plan: UndoPlan, catalog: Catalog) {
+  const isEnded = (status === 'succeeded' || status === 'failed') && !cancellation_requested
+  const isKnown = plan.steps.every(({ compensation }) => catalog.undos.has(compensation))
+  return isEnded && plan.steps.length > 0 && isKnown && command_type !== UNDO_TYPE
 }
 
 function sayCancel({ status, cancellation_mode, completed_at }: StoredCommand, plan: UndoPlan): string {
   const stop = completed_at === null ? 'Stop it' : 'Close it permanently'
   const isUndoable = plan.steps.length + plan.unsettled.length > 0
-  const isClean = !isUndoable && plan.kept.length === 0
+  const isClean = !plan.isTouched
   // A running command may begin its next effect before the cancel arrives.
   if (isClean && status !== 'running') return `${stop}; it has changed nothing.`
   if (cancellation_mode === 'graceful') return `${stop}; its effects are kept.`

@@ -15,13 +15,18 @@ function hasStanding(effects: readonly StoredEffect[]): boolean {
     if (compensates_effect_id !== null || effect_type === REQUEST_APPROVAL || effect_type === REQUEST_INPUT)
       return false
     if (status === 'succeeded') return reversibility !== 'reversible' && !undone.has(domain_effect_id)
-    return status === 'executing' || (status === 'failed' && readBackOf(effect).command_id !== undefined)
+    const { command_id: awaited, wanted } = readBackOf(effect)
+    // A compensation that was asked for is the other command's own.
+    const hasStarted = awaited !== undefined && wanted !== 'compensated'
+    return status === 'executing' || (status === 'failed' && hasStarted)
   })
 }
 
-/** The command has ended, and the same thing can be asked for again. */
+/** The command has ended, and the same thing can be asked for again. A command that succeeded must have been undone: `effects` contains the undos too. */
 export function isFreed({ command, effects }: CommandWithEffects): boolean {
-  return command.completed_at !== null && command.status !== 'succeeded' && !hasStanding(effects)
+  const own = new Set(effects.map(({ domain_effect_id }) => domain_effect_id))
+  const isUndone = effects.some(({ compensates_effect_id: of, status }) => own.has(of ?? '') && status === 'succeeded')
+  return command.completed_at !== null && (command.status !== 'succeeded' || isUndone) && !hasStanding(effects)
 }
 
 /** How to ask again for what the command did not do. Undefined: it may still do it, or something that it did stands. */

@@ -11,10 +11,11 @@ import { formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { compensationPolicy, type CompiledRetry, compilePolicy } from '#kernel/retry-policy'
+import type { Facts } from '#kernel/policy/policy'
 import type { CommandType, EffectDraft, TaskSpec } from './catalog/definitions.ts'
 import type { Awaits, EffectCall, EffectClass, LookupResult, UndoCall } from './catalog/effect-definition.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
-import type { CommandWithEffects, ReadBackNote, StoredCommand, StoredEffect } from './command-table.ts'
+import type { ReadBackNote, StoredCommand, StoredEffect } from './command-table.ts'
 
 /** Effects that are requests to people. They change nothing outside. */
 export const REQUEST_INPUT = 'user.request_input'
@@ -65,10 +66,12 @@ export function refuseTaskGone({ task_name, command_type }: TaskRow): Refusal {
 export function draftEffects(
   task: CompiledTask,
   command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context' | 'payload'>,
+  facts: Facts = {},
 ): Decision<readonly EffectDraft[]> {
   try {
     const { command_id, workspace_id, requested_by, context } = command
-    return accept(task.fn.plan(command.payload, { command_id, workspace_id, requested_by, trace_id: context.trace_id }))
+    const { trace_id } = context
+    return accept(task.fn.plan(command.payload, { command_id, workspace_id, requested_by, trace_id, facts }))
   } catch (error) {
     return refuse(
       'commands.plan.invalid',
@@ -144,6 +147,9 @@ function isAbsent(payload: JsonObject, steps: readonly (string | number)[]): boo
   return value === undefined || value === null
 }
 
+/** `undone` is the effect that an undo undoes, of this command or of another one. */
+export type HandlerCall = EffectCall & { readonly undone: UndoCall['undone'] | undefined }
+
 export type EffectHandler = {
   readonly class: EffectClass
   readonly timeoutMs: number
@@ -151,8 +157,8 @@ export type EffectHandler = {
   /** The names that an undo must emit, and no others. */
   readonly produces: readonly string[]
   readonly isUndo: boolean
-  readonly run: (call: EffectCall) => Promise<unknown>
-  readonly find: ((call: EffectCall) => Promise<LookupResult>) | undefined
+  readonly run: (call: HandlerCall) => Promise<unknown>
+  readonly find: ((call: HandlerCall) => Promise<LookupResult>) | undefined
 }
 
 export type AttemptFailure = {
@@ -178,12 +184,8 @@ export function readBackOf({ read_back }: Pick<StoredEffect, 'read_back'>): Read
 }
 
 /** The effect's own handler, or the undo that its compensation names. Undefined: the catalog of this process does not have it. */
-export function findHandler(
-  catalog: Catalog,
-  { effects }: Pick<CommandWithEffects, 'effects'>,
-  effect: StoredEffect,
-): EffectHandler | undefined {
-  if (effect.compensates_effect_id !== null) return findUndo(catalog, effects, effect)
+export function findHandler(catalog: Catalog, effect: StoredEffect): EffectHandler | undefined {
+  if (effect.compensates_effect_id !== null) return findUndo(catalog, effect)
   const definition = catalog.effects.get(effect.effect_type)?.definition
   return (
     definition && {
@@ -198,19 +200,15 @@ export function findHandler(
   )
 }
 
-function findUndo(catalog: Catalog, effects: readonly StoredEffect[], effect: StoredEffect): EffectHandler | undefined {
-  const undone = effects.find(({ domain_effect_id }) => domain_effect_id === effect.compensates_effect_id)
-  const undo = catalog.undos.get(undone?.declared_compensation ?? '')?.undo
-  if (!undo || !undone) return undefined
-  const asUndo = (call: EffectCall): UndoCall => ({
-    ...call,
-    undone: {
-      effectId: undone.domain_effect_id,
-      idempotencyKey: undone.idempotency_key ?? undone.domain_effect_id,
-      payload: undone.effect_payload,
-      result: undone.result,
-    },
-  })
+/** The type of the effect that undoes another one. */
+const UNDO_PREFIX = 'compensation.'
+export const undoTypeOf = (undo: string) => `${UNDO_PREFIX}${undo}`
+export const undoOf = ({ undos }: Pick<Catalog, 'undos'>, effectType: string) =>
+  effectType.startsWith(UNDO_PREFIX) ? undos.get(effectType.slice(UNDO_PREFIX.length))?.undo : undefined
+
+function findUndo(catalog: Catalog, { effect_type }: StoredEffect): EffectHandler | undefined {
+  const undo = undoOf(catalog, effect_type)
+  if (!undo) return undefined
   const { find } = undo
   return {
     class: undo.class,
@@ -221,6 +219,11 @@ function findUndo(catalog: Catalog, effects: readonly StoredEffect[], effect: St
     run: (call) => undo.do(asUndo(call)),
     find: find && ((call) => find(asUndo(call))),
   }
+}
+
+function asUndo({ undone, ...call }: HandlerCall): UndoCall {
+  if (!undone) throw new KernelFault('commands.effect.unknown', 'an undo without the effect that it undoes')
+  return { ...call, undone }
 }
 
 export function retryOf({ retries }: Catalog, operation: string): CompiledRetry {

@@ -9,18 +9,18 @@ import { defineCommandType, defineFunction, defineTask } from '../catalog/defini
 import { defineEffect } from '../catalog/effect-definition.ts'
 import { anyHost, openCatalog } from '../catalog/open-catalog.ts'
 import type { StoredCommand } from '../command-table.ts'
-import { compensateDefinitions } from '../compensate-task.ts'
+import { undoDefinitions } from '../undo-task.ts'
 import { askPolicy } from '../intake.ts'
 import { shippedPolicies } from '../catalog/shipped-policies.ts'
 
-const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'compensation_scope']
+const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'undo_scope']
 
 /** One task for each rule, beside `permission`. */
 const catalog = accepted(
   openCatalog(
     [
       ...shippedPolicies,
-      ...compensateDefinitions(() => assert.fail('no effect runs in this test')),
+      ...undoDefinitions(() => assert.fail('no effect runs in this test')),
       defineEffect({ effect_type: 'work.x', class: 'read', do: () => Promise.resolve({}) }),
       defineFunction({ name: 'x', plan: () => [] }),
       defineCommandType({

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
-import type { PolicyRule, RiskLevel } from '#kernel/policy/policy'
+import type { Facts, PolicyRule, RiskLevel } from '#kernel/policy/policy'
 import type { RetryPolicy } from '#kernel/retry-policy'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { DataClass } from '#kernel/data-class'
@@ -155,11 +155,15 @@ type PlanFacts = {
   readonly workspace_id: string
   readonly requested_by: string
   readonly trace_id: string
+  /** Those of its policies, if the function reads facts. */
+  readonly facts: Facts
 }
 
 export type EffectDraft = {
   readonly effect_type: string
   readonly payload: JsonObject
+  /** The effect of another command that it undoes. */
+  readonly undoes?: { readonly effect_id: string; readonly nth: number }
   /** Positions of the effects that must succeed first. Default: the previous one. */
   readonly after?: readonly number[]
   /** Copied to the step of the plan. `terminal_on_child_failure`: if the command that it starts fails, this command is cancelled. */
@@ -171,6 +175,8 @@ export type FunctionDefinition = {
   readonly kind: 'function'
   readonly name: string
   readonly plan: (payload: JsonObject, facts: PlanFacts) => readonly EffectDraft[]
+  /** The effects depend on the facts too. They are loaded again for every plan, and a retry plans anew. */
+  readonly reads_facts?: boolean
   /** The result of the command from the results of its effects, in order. Default: the last one. */
   readonly result?: (results: readonly unknown[]) => unknown
 }

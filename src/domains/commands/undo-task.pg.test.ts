@@ -8,7 +8,7 @@ import { propose } from '#test/agents'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, aPerson, TRACE } from '#test/tenant'
 import { type EffectCall, EffectPending } from './catalog/effect-definition.ts'
-import { compensateDefinitions } from './compensate-task.ts'
+import { undoDefinitions } from './undo-task.ts'
 import type { CommandDeps } from './deps.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { byPerson } from '#kernel/actor'
@@ -26,7 +26,7 @@ describe('compensation that an agent proposes', () => {
         world = given
         return given
       },
-      () => compensateDefinitions(() => world),
+      () => undoDefinitions(() => world),
     )
     writer = room.tenant.people.writer.principal
     workspaceId = room.tenant.workspace.id
@@ -44,7 +44,7 @@ describe('compensation that an agent proposes', () => {
   const undo = async (target: string, by = writer, more: object = {}) =>
     accepted(
       await propose(room, by, {
-        toolName: 'compensate_command',
+        toolName: 'undo_command',
         payload: { command_id: encodeId('command', target), ...more },
       }),
     )
@@ -84,10 +84,14 @@ describe('compensation that an agent proposes', () => {
     const [row] = await room.rows<{ result: object }>('select result from concord.commands where command_id = $1', [
       again.command.command_id,
     ])
-    assert.deepEqual(row?.result, { command_id: encodeId('command', target), status: 'compensated' })
+    assert.deepEqual(row?.result, { undone: 1 })
     for (const type of ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed'])
       assert.ok((await eventsOf(again.command.command_id)).includes(type), type)
-    assert.equal((await undo(target)).decision, 'deny', 'nothing is left to undo')
+    assert.equal(
+      (await undo(target)).command.command_id,
+      again.command.command_id,
+      'undoing twice gives the first answer',
+    )
   })
 
   test('[EFF-30] an undo that does other things than it declares leaves its drift on the record of the command that is undone', async () => {
@@ -161,7 +165,7 @@ describe('compensation that an agent proposes', () => {
     assert.equal(begun.length, 1)
   })
 
-  test('[EFF-30] the agent names a command and nothing else: no deed of its own, no command of others, none that has not failed', async () => {
+  test('[EFF-30] the agent names a command and nothing else: no deed of its own, no command of others, none that has not ended', async () => {
     const target = await aFailed(BOOK_A)
     const before = undone().length
     const said = async (asked: ReturnType<typeof undo>) => {
@@ -174,12 +178,15 @@ describe('compensation that an agent proposes', () => {
     assert.match(await said(undo(room.clock.newId())), /^deny: There is no such command/)
     const running = await room.submit({ subject: 's' })
     await room.settle(running)
-    assert.match(await said(undo(running)), /^deny: Only a failed command can be compensated; this one has succeeded/)
+    assert.match(await said(undo(running)), /^deny: None of its effects can be undone/)
+    const waiting = await room.submit({ subject: 's', decide: 'require_approval' })
+    await room.settle(waiting)
+    assert.match(await said(undo(waiting)), /^deny: Only a command that has succeeded or failed can be undone/)
     assert.equal(undone().length, before)
     // An administrator's agent has to ask as well; the administrator in person does not.
     const { principal: admin } = room.tenant.people.admin
     assert.match(await said(undo(target, admin)), /^require_approval/)
-    const id = await room.submit({ command_id: encodeId('command', target) }, { taskName: 'Compensate Command' })
+    const id = await room.submit({ command_id: encodeId('command', target) }, { taskName: 'Undo Command' })
     assert.equal(await room.settle(id), 'waiting_for_approval', 'nor does a writer decide in person')
   })
 
