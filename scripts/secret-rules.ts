@@ -30,6 +30,13 @@ const ASSIGNED = String.raw`(?:[ \t\w.-]{0,20})[\s'"]{0,3}(?:=|>|:{1,3}=|\|\||:|
 const ASSIGNED_IN_GROUP = String.raw`(?:[ \t\w.-]{0,20})[\s'"]{0,3})(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=]{0,5}`
 const END = String.raw`(?:[\x60'"\s;]|\\[nr]|$)`
 
+/** Keywords of two letters are in every other text; with the character that follows them they are rare. */
+const RARE_KEYWORDS: Readonly<Record<string, readonly string[]>> = {
+  'twilio-api-key': '0123456789abcdef'.split('').map((letter) => `sk${letter}`),
+  'azure-ad-client-secret': '0123456789'.split('').map((digit) => `${digit}q~`),
+  'vault-service-token': ['hvs.', ...'abcdefghijklmnopqrstuvwxyz0123456789'.split('').map((letter) => `s.${letter}`)],
+}
+
 type Fields = Readonly<Record<string, string | readonly string[]>>
 
 /** Reads the one form of TOML that gitleaks generates: a table per rule, literal strings, and lists of them. */
@@ -105,7 +112,7 @@ function convert(fields: Fields): GitleaksRule {
   const { pattern, flags } = translate(bare)
   return {
     id,
-    keywords: typeof keywords === 'string' ? [keywords] : keywords,
+    keywords: RARE_KEYWORDS[id] ?? (typeof keywords === 'string' ? [keywords] : keywords),
     pattern,
     ...(flags === '' ? {} : { flags }),
     ...(entropy === undefined ? {} : { entropy: Number(entropy) }),

@@ -94,6 +94,15 @@ describe('a requester who may no longer act', () => {
     assert.deepEqual(await done(commandId), [])
   })
 
+  test('[M4] cancelling the command closes the question', async () => {
+    const commandId = await agreedAfter(leaves)
+    await stateOf(commandId)
+    const { approval_id } = await open(commandId)
+    await ask(`/commands/${commandId}/cancel`, {}, admin.key)
+    assert.equal(await stateOf(commandId), 'cancelled')
+    assert.equal((await room.get(`/approvals/${approval_id}`)).body['status'], 'cancelled')
+  })
+
   test('[M4] somebody who may still act is not asked about', async () => {
     const commandId = await agreedAfter((person) => ask(`/people/${userId(person)}/role`, { role: 'admin' }, admin.key))
     assert.equal(await stateOf(commandId), 'succeeded')

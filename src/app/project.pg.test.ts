@@ -48,7 +48,7 @@ describe('definitions in YAML', () => {
         requestId: 'req_1',
       }),
     )
-    assert.equal(command.idempotency_key, 'greet:Grace')
+    assert.equal(command.contract_key, 'greet:Grace')
     const read = async () => {
       const [row] = await bench.opened.db.query<{ status: string; result: unknown }>(
         'select status, result from concord.commands where command_id = $1',

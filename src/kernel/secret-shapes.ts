@@ -9,8 +9,8 @@ const REDACTED = '[redacted]'
 /** A word that says that a name is about a secret. Without it `linkedin, …` is the beginning of a sentence. */
 const SECRET_WORD = /key|token|secret|passw|auth|cred|api|sdk|cert|login/i
 
-/** Secret names that are too short to be keywords of texts. */
-const SHORT_NAME = /pin|otp|pw|jwt|csc|cred|cookie|pass/i
+/** Characters with another spelling, and secret names that are no keywords of texts. */
+const UNUSUAL_NAME = /[^ -$&-~]|pin|otp|pw|jwt|csc|cred|cookie|pass/i
 
 function compile({
   pattern,
@@ -59,9 +59,9 @@ function rulesFor(text: string): ReadonlySet<SecretRule> | undefined {
   return opened.of(text)
 }
 
-/** Returns false for a field name that cannot make its value a secret, at the price of one look. */
-export function mayNameSecret(name: string): boolean {
-  return rulesFor(name) !== undefined || /[^ -~]/.test(name) || SHORT_NAME.test(name)
+/** Returns false for a field name that is no secret and cannot make its value one, at the price of one look. */
+export function mayBeSecretName(name: string): boolean {
+  return rulesFor(name) !== undefined || UNUSUAL_NAME.test(name)
 }
 
 function secretOf(match: RegExpExecArray): string {

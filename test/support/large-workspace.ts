@@ -60,7 +60,7 @@ export async function growWorkspace(owner: Db, options: GrowOptions): Promise<vo
       if (name === 'command_id') return commandId
       if ((ids as readonly string[]).includes(name)) return idAt(ms, 'n', `t.${name}::text`)
       if (name === 'created_at') return `to_timestamp(${ms} / 1000.0)`
-      if (name.endsWith('idempotency_key')) return `t.${name} || '#' || n`
+      if (name.endsWith('_key')) return `t.${name} || '#' || n`
       if (name.endsWith('runtime_workflow_id')) return `replace(t.${name}, t.command_id::text, ${commandId}::text)`
       if (DOCUMENTS.includes(type)) return `replace(t.${name}::text, t.command_id::text, ${commandId}::text)::${type}`
       return `t.${name}`

@@ -301,7 +301,12 @@ function hashNow({ catalog }: CommandDeps, { command }: CommandWithEffects): str
   // A plan that depends on facts is compared when it is made, with the facts of that moment.
   if (!task || task.fn.reads_facts) return undefined
   const drafts = draftEffects(task, command)
-  return drafts.ok ? approvalHash(contentOf(task, command.payload, drafts.value)) : ''
+  try {
+    return drafts.ok ? approvalHash(contentOf(task, command.payload, drafts.value)) : ''
+  } catch {
+    // The function drafts something that is not JSON.
+    return ''
+  }
 }
 
 /** Validates a payload, plans it and evaluates the policy again, and stores it with its hash. */

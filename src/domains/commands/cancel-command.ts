@@ -12,7 +12,7 @@ import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type St
 import { type CommandDeps, isAllowed } from './deps.ts'
 import { wakeDependents } from './write-command.ts'
 import { decideCancellationMode } from './submit.ts'
-import { wakeOptionsOf, taskOf } from './tasks.ts'
+import { readBackOf, wakeOptionsOf, taskOf } from './tasks.ts'
 import { planUndo, type UndoPlan } from './undo-plan.ts'
 
 type CancelCommand = {
@@ -50,11 +50,15 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
     const changes = cancelChanges(command, decided.value, by, terms, input.force ?? false, at)
     const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
     if (!written.ok) return written
-    if (command.status === 'waiting_for_approval') {
-      const { workspaceId, commandId } = input
-      const actorKind = by.kind === 'user' || by.kind === 'operator' ? by.kind : 'system'
-      await cancelApprovals(tx, deps.newId, by, { workspaceId, commandId, why: 'command_cancelled', actorKind })
-    }
+    const { workspaceId, commandId } = input
+    const actorKind = by.kind === 'user' || by.kind === 'operator' ? by.kind : 'system'
+    const closes = { workspaceId, commandId, why: 'command_cancelled', actorKind } as const
+    if (command.status === 'waiting_for_approval') await cancelApprovals(tx, deps.newId, by, closes)
+    // The question whether an effect may begin is closed. The question for the outcome of one stays open.
+    const unasked = command.status === 'blocked' ? found.effects.filter((effect) => !readBackOf(effect).asked) : []
+    for (const { status, domain_effect_id: domainEffectId } of unasked)
+      if (status === 'planned' || status === 'executing')
+        await cancelApprovals(tx, deps.newId, by, { ...closes, domainEffectId })
     const changed = decided.value.t !== 'nothing'
     const ended = changed ? undefined : refuseEnded(command)
     if (ended) return tx.commitRefusal(ended)

@@ -6,6 +6,7 @@ import { countBlocks } from '#test/blocks'
 import { openTestRoom, type TestRoom } from '#test/commands'
 import { growWorkspace, openPatient } from '#test/large-workspace'
 import { accepted, TRACE } from '#test/tenant'
+import { until } from '#test/until'
 import { compensateCommand } from './change-command.ts'
 import type { StoredCommand } from './command-table.ts'
 import { actingFor } from './deps.ts'
@@ -46,6 +47,9 @@ describe('reads of a large workspace', () => {
     })
     await owner.query(`update concord.commands set requested_by = 'user:rare' where task_name = 'Booking'`)
     await owner.close()
+    // A transaction of another database of this server, begun before the copies, holds the feed back.
+    const isReadable = async () => accepted(await readFeed(room.db, { workspaceId, limit: 100 })).isFull
+    await until(isReadable, 'the events in the feed')
     const [row] = await room.rows<StoredCommand>(
       'select * from concord.commands order by command_id offset 10000 limit 1',
     )

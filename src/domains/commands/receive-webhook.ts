@@ -189,10 +189,10 @@ async function recordOnly(
 ): Promise<Decision<Received>> {
   const payload = {
     source: source.name,
-    provider_event_id: id,
-    type: typeof event['type'] === 'string' ? event['type'].slice(0, 100) : null,
+    provider_event_id: redactText(id),
+    type: typeof event['type'] === 'string' ? redactText(event['type']).slice(0, 100) : null,
     target_type: 'webhook',
-    target_id: id,
+    target_id: redactText(id),
   }
   const draft = {
     eventId: eventIdOf('webhook', source.workspaceId, source.name, id),

@@ -28,8 +28,17 @@ const OPEN = new Set(['any', 'unknown', 'custom', 'transform', 'promise', 'map',
 
 const partOf = (schema: unknown) => (schema as { readonly _zod?: { readonly def?: Part } } | undefined)?._zod?.def
 
-/** The definitions that a value may have to fit: without wrappers, and with every option of a union. */
+const known = new WeakMap<object, readonly Part[]>()
+
+/** The definitions that a value may have to fit: without wrappers, and with every option of a union. A schema does not change. */
 function alternatives(schema: unknown): readonly Part[] {
+  if (typeof schema !== 'object' || schema === null) return [{ type: 'unknown' }]
+  const found = known.get(schema) ?? unwrap(schema)
+  known.set(schema, found)
+  return found
+}
+
+function unwrap(schema: object): readonly Part[] {
   const part = partOf(schema)
   if (!part) return [{ type: 'unknown' }]
   if (part.options) return part.options.flatMap(alternatives)
@@ -40,14 +49,14 @@ function alternatives(schema: unknown): readonly Part[] {
   return part.innerType === undefined ? [part] : alternatives(part.innerType)
 }
 
-/** The schemas of one field. None: it is not declared. */
-function schemasOf(parts: readonly Part[], name: string): readonly unknown[] {
-  return parts.flatMap(({ shape, catchall, valueType }) => {
-    if (shape && Object.hasOwn(shape, name)) return [shape[name]]
-    const rest = shape ? catchall : valueType
-    return rest === undefined || partOf(rest)?.type === 'never' ? [] : [rest]
-  })
+/** The schema of one field. Undefined: it is not declared. */
+function schemaOf({ shape, catchall, valueType }: Part, name: string): unknown {
+  if (shape && Object.hasOwn(shape, name)) return shape[name]
+  const rest = shape ? catchall : valueType
+  return rest !== undefined && partOf(rest)?.type !== 'never' ? rest : undefined
 }
+
+const isSchema = (value: unknown) => value !== undefined && value !== null
 
 export function hideUndeclared(schema: z.ZodType, payload: JsonObject): JsonObject {
   return hide([schema], payload) as JsonObject
@@ -56,22 +65,25 @@ export function hideUndeclared(schema: z.ZodType, payload: JsonObject): JsonObje
 /** Returns the value itself if everything in it is declared. */
 function hide(schemas: readonly unknown[], value: JsonValue): JsonValue {
   if (typeof value !== 'object' || value === null) return value
-  const parts = schemas.flatMap(alternatives)
+  const [only] = schemas
+  const parts = schemas.length === 1 ? alternatives(only) : schemas.flatMap(alternatives)
   if (parts.some(({ type }) => OPEN.has(type))) return value
-  if (Array.isArray(value)) {
-    const inner = parts.flatMap(({ element, items = [], rest }) =>
-      [element, ...items, rest].filter((each) => each != null),
-    )
-    // Where no list is declared, its items have no other declaration than the field.
-    const schemasOfItems = inner.length > 0 ? inner : schemas
-    const items = (value as readonly JsonValue[]).map((item) => hide(schemasOfItems, item))
-    return items.every((item, at) => item === value[at]) ? value : items
+  if (Array.isArray(value)) return hideInList(schemas, parts, value as readonly JsonValue[])
+  let copy: Record<string, JsonValue> | undefined
+  for (const name of Object.keys(value)) {
+    const field = (value as JsonObject)[name] ?? null
+    const isDeclared = parts.some((part) => schemaOf(part, name) !== undefined)
+    // Most fields are texts and numbers, with nothing inside.
+    if (isDeclared && (typeof field !== 'object' || field === null)) continue
+    const shown = isDeclared ? hide(parts.map((part) => schemaOf(part, name)).filter(isSchema), field) : UNDECLARED
+    if (shown !== field) (copy ??= { ...(value as JsonObject) })[name] = shown
   }
-  const fields = Object.entries(value as JsonObject).map(([name, field]): [string, JsonValue, JsonValue] => {
-    const declared = schemasOf(parts, name)
-    return [name, declared.length === 0 ? UNDECLARED : hide(declared, field), field]
-  })
-  return fields.every(([, shown, field]) => shown === field)
-    ? value
-    : Object.fromEntries(fields.map(([name, shown]) => [name, shown]))
+  return copy ?? value
+}
+
+function hideInList(schemas: readonly unknown[], parts: readonly Part[], list: readonly JsonValue[]): JsonValue {
+  const inner = parts.flatMap(({ element, items = [], rest }) => [element, ...items, rest]).filter(isSchema)
+  // Where no list is declared, its items have no other declaration than the field.
+  const items = list.map((item) => hide(inner.length > 0 ? inner : schemas, item))
+  return items.every((item, at) => item === list[at]) ? list : items
 }
