@@ -21,6 +21,7 @@ import { publishArtifactDefinitions, shippedPolicies } from '../../../src/domain
 import type { JsonObject } from '../../../src/kernel/json-value.ts'
 import type { Desk } from '../fake-providers.ts'
 import { accepted } from '../tenant.ts'
+import { refusedContent } from './refused-content.ts'
 import { defineWork } from './define-work.ts'
 
 const reach = { allow_http: true, private_networks: ['127.0.0.1'] }
@@ -216,19 +217,7 @@ export function artifactDefinitions(): readonly Definition[] {
         },
       },
     }),
-    // They may have acted outside before Concord refuses what they made.
-    defineEffect({
-      effect_type: 'outside.large',
-      class: 'opaque',
-      do: async ({ artifacts }) => ({
-        ...(await artifacts.write({ type: 'report', title: 'Large', content: { text: 'x'.repeat(70_000_000) } })),
-      }),
-    }),
-    defineEffect({
-      effect_type: 'outside.result',
-      class: 'opaque',
-      do: () => Promise.resolve({ text: 'x'.repeat(5_000_000) }),
-    }),
+    ...refusedContent,
     defineEffect({
       effect_type: 'work.fail',
       class: 'read',
