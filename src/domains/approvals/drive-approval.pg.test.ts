@@ -59,6 +59,17 @@ describe('the turns of an approval', () => {
     assert.deepEqual(await told(approval), ['approval_notified requested app', 'approval_notified requested fickle'])
   })
 
+  test('a turn judges an approval together with the other approvals of its command, also those of an older version', async () => {
+    const approval = await room.ask({ approvalType: 'patient' })
+    const other = await room.ask({ commandId: approval.command_id, approver: 'role:finance' })
+    await room.world.db.query(
+      `update concord.approvals set request_payload = request_payload - 'requested_at' where approval_id = any ($1)`,
+      [[approval.approval_id, other.approval_id]],
+    )
+    assert.equal(minutesUntil(await turn(approval)), 10)
+    assert.deepEqual(await told(approval), ['approval_notified requested app', 'approval_notified requested fickle'])
+  })
+
   test('[APR-06] asking and its first turn are one commit; asking the same again tells nobody', async () => {
     const notices: ApprovalNotice[] = []
     const world = {

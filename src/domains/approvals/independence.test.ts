@@ -38,6 +38,15 @@ test('[H3] issued by the requester, directly or not, is the requester; issued by
   assert.equal(findDependence(aRequest({ self_decision_allowed: true }), aPerson([root])), undefined)
 })
 
+test('[M3] after an edit the requester may confirm, and everybody else is as independent as before', () => {
+  const edits = { by: `user:${other}`, of: uuid(9), fields: ['amount'], author: `user:${other}` }
+  const { request_payload } = aRequest()
+  const edited = aRequest({ self_decision_allowed: true, request_payload: { ...request_payload, edits } })
+  assert.equal(findDependence(edited, aPerson([root])), 'issued_by_requester')
+  assert.equal(findDependence(edited, aPerson([other])), undefined)
+  assert.equal(findDependence(edited, { ...aPerson([]), userId: root }), undefined)
+})
+
 test('[H3] an installation that counts invited people counts them, and still no role of after the request', () => {
   assert.equal(findDependence(aRequest({ countsInvited: true }), aPerson([root])), undefined)
   assert.equal(findDependence(aRequest({ countsInvited: true }), aPerson([root], [root], LATE)), 'role_by_requester')

@@ -82,7 +82,7 @@ export type NoticeRecord = {
 type TurnRow = StoredApproval & {
   readonly read_at: Date
   readonly records: readonly NoticeRecord[]
-  readonly others: readonly Asking[]
+  readonly others: readonly (Omit<Asking, 'created_at'> & { readonly created_at: string })[]
 }
 
 /** $1 approval. The events are found by the command, since the index is on it. */
@@ -114,7 +114,9 @@ export async function readTurn(sql: Sql, approvalId: string): Promise<ApprovalTu
   const [row] = await sql.run(readTurnRow, [approvalId])
   if (!row) return undefined
   const { read_at: now, records, others, ...approval } = row
-  return { approval, now, records, others }
+  // A time in JSON is a text.
+  const dated = others.map((other) => ({ ...other, created_at: new Date(other.created_at) }))
+  return { approval, now, records, others: dated }
 }
 
 /** Whether the expiry, the escalation or a reminder is due. The sweeps check it again when they write. */

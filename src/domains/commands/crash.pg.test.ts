@@ -5,11 +5,13 @@ import { decideApproval } from '#domains/approvals'
 import { type Db, openDb } from '#store'
 import { decider, historyFaults, nextFence, openTestRoom, type TestRoom } from '#test/commands'
 import { type FakeProvider, ProcessDied, type ProviderMode } from '#test/fake-providers'
-import { TRACE } from '#test/tenant'
+import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive.ts'
 import { actingFor, type CommandDeps } from './deps.ts'
 import { byPerson } from '#kernel/actor'
+import { undoCommand } from './undo-command.ts'
+import { undoDefinitions } from './undo-task.ts'
 
 /** Counts the passages of every write, before and after its commit, and dies at one of them. */
 class DeathPlan {
@@ -56,7 +58,7 @@ describe('a process that dies', () => {
   let room: TestRoom
   let workspaceId: string
   before(async () => {
-    room = await openTestRoom(mortal)
+    room = await openTestRoom(mortal, () => undoDefinitions(() => room.world))
     workspaceId = room.tenant.workspace.id
   })
   after(() => room.close())
@@ -201,6 +203,28 @@ describe('a process that dies', () => {
       assert.deepEqual(await historyFaults(room), [])
     })
   }
+
+  test('[D1] [CMD-20] [EFF-05] the undo of a command that succeeded: death before and after every write undoes each effect once', async () => {
+    const run = async (dieAt: number) => {
+      plan.dieAt = Number.POSITIVE_INFINITY
+      const target = await room.submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
+      await live(target)
+      const by = actingFor(room.tenant.people.admin.principal, TRACE)
+      const asked = { workspaceId, commandId: target, requestId: 'r' }
+      const undo = accepted(await undoCommand({ ...room.world, db: room.db }, by, asked)).command.command_id
+      plan.passage = 0
+      plan.dieAt = dieAt
+      assert.equal(await live(undo), 'succeeded')
+      assert.deepEqual([dieAt, await room.statusOf(target), await notUndone(target)], [dieAt, 'succeeded', []])
+      return { passages: plan.passage, shape: await shapeOf(undo) }
+    }
+    const calm = await run(Number.POSITIVE_INFINITY)
+    assert.ok(calm.passages >= 6)
+    for (let dieAt = 1; dieAt <= calm.passages; dieAt++)
+      assert.deepEqual({ dieAt, ...(await run(dieAt)).shape }, { dieAt, ...calm.shape })
+    assert.ok([...room.provider.applied.values()].every((count) => count === 1))
+    assert.deepEqual(await historyFaults(room), [])
+  })
 
   const windows: readonly [effect: string, mode: ProviderMode, end: string, calls: number][] = [
     ['connector.hotel.book_a', 'crash_before', 'succeeded', 2],
