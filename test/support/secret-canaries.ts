@@ -88,7 +88,7 @@ function fromRule(
   const lasting = texts.filter((text) => {
     const secret = shape.exec(text)?.[1] ?? text
     const isOfRule = isAssigned ? /\d/.test(text) : keywords.some((keyword) => text.toLowerCase().includes(keyword))
-    return isOfRule && entropyOf(secret) > entropy + 0.3 && coreOf(text).length >= 6
+    return isOfRule && entropyOf(secret) > entropy + 0.3 && coreOf(text).length >= 8 && !pattern.includes(coreOf(text))
   })
   return lasting.slice(0, 1).map((text) => ({
     name: id,
