@@ -21,8 +21,8 @@ import { publishArtifactDefinitions, shippedPolicies } from '../../../src/domain
 import type { JsonObject } from '../../../src/kernel/json-value.ts'
 import type { Desk } from '../fake-providers.ts'
 import { accepted } from '../tenant.ts'
-import { refusedContent } from './refused-content.ts'
 import { defineWork } from './define-work.ts'
+import { failingEffects } from './failing-effects.ts'
 
 const reach = { allow_http: true, private_networks: ['127.0.0.1'] }
 
@@ -217,12 +217,7 @@ export function artifactDefinitions(): readonly Definition[] {
         },
       },
     }),
-    ...refusedContent,
-    defineEffect({
-      effect_type: 'work.fail',
-      class: 'read',
-      do: () => Promise.reject(new EffectFailure('validation_error', 'it fails after the note')),
-    }),
+    ...failingEffects,
     ...defineWork({
       name: 'Note',
       payload: z.strictObject({
