@@ -52,7 +52,7 @@ type Work = {
 }
 
 /** Refuses work that names its own command, or requires an administrator for it; a writer may run everything else. */
-export function mayRun(
+function mayRun(
   { principal }: Pick<Caller, 'principal'>,
   { scheduler, admits }: Pick<SchedulerApi, 'scheduler' | 'admits'>,
   works: readonly Work[],

@@ -84,11 +84,11 @@ function fromRule(
 ): SecretCanary[] {
   const value = isAssigned ? /\{0,5\}\((.*?)\)\(\?!\\w\)/.exec(pattern)?.[1] : undefined
   const shape = plainPattern(value ?? pattern)
-  const texts = fc.sample(fc.stringMatching(shape), { seed, numRuns: 40 })
+  const texts = fc.sample(fc.stringMatching(shape), { seed, numRuns: 80 })
   const lasting = texts.filter((text) => {
     const secret = shape.exec(text)?.[1] ?? text
     const isOfRule = isAssigned ? /\d/.test(text) : keywords.some((keyword) => text.toLowerCase().includes(keyword))
-    return isOfRule && entropyOf(secret) > entropy + 0.3 && coreOf(text).length >= 8 && !pattern.includes(coreOf(text))
+    return isOfRule && entropyOf(secret) > entropy + 0.3 && coreOf(text).length >= 6 && !pattern.includes(coreOf(text))
   })
   return lasting.slice(0, 1).map((text) => ({
     name: id,

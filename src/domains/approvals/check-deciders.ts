@@ -122,9 +122,9 @@ function countTogether(
 }
 
 /** Somebody who is asked, and whose decision does not count. */
-export type NotCounted = { readonly userId: string; readonly name: string; readonly reason: string }
+type NotCounted = { readonly userId: string; readonly name: string; readonly reason: string }
 
-export function listNotCounted(approval: Asking, persons: readonly ActivePerson[]): readonly NotCounted[] {
+function listNotCounted(approval: Asking, persons: readonly ActivePerson[]): readonly NotCounted[] {
   return persons.flatMap((person) => {
     const dependence = isAsked(approval, person) ? findDependence(approval, person) : undefined
     if (dependence === undefined || dependence === 'is_requester') return []

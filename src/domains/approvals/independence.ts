@@ -11,8 +11,7 @@ export type Request = Pick<
   'requested_by' | 'approver' | 'approver_roles' | 'request_payload' | 'self_decision_allowed'
 > & { readonly created_at?: Date }
 
-export const dependences = ['is_requester', 'issued_by_requester', 'role_by_requester'] as const
-type Dependence = (typeof dependences)[number]
+type Dependence = 'is_requester' | 'issued_by_requester' | 'role_by_requester'
 
 /** Undefined: the decision of the person counts, if the person is asked. */
 export function findDependence(request: Request, person: Person): Dependence | undefined {

@@ -35,7 +35,7 @@ export {
   toApprovalView,
   toResolvedApprovalView,
 } from './contract.ts'
-export { type Blocked, findRequestsBlocked, findStanding, listBlocked, type Standing } from './check-deciders.ts'
+export { findRequestsBlocked, findStanding, listBlocked, type Standing } from './check-deciders.ts'
 export { appChannel, openSignedPost, webhookChannel } from './notify-approvers.ts'
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive, recordResumedApproval } from './drive-approval.ts'
 export { askChanged, escalateApprovals, expireApprovals, remindApprovers } from './sweep-approvals.ts'
