@@ -10,7 +10,7 @@ import { answerProblem, type ApiContext, type ApiEnv } from './guards.ts'
 const BEARER = /^Bearer +([^\s,]+)$/i
 
 /** Returns the bearer credential of a request. Treats several credentials, or one in another form, as no credential. */
-export function bearerOf(c: ApiContext): Decision<string> {
+function bearerOf(c: ApiContext): Decision<string> {
   const given = BEARER.exec(c.req.header('authorization') ?? '')?.[1]
   if (given !== undefined) return { ok: true, value: given }
   return refuse('unauthenticated', 'This request needs a credential.', {
