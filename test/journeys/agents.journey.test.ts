@@ -22,7 +22,7 @@ describe('an agent', () => {
         const invited = await concord('people', 'invite', name, '--role', 'writer')
         return (await concord('people', 'redeem', invited.out.trim())).out.trim()
       }
-      const tools = 'publish_report,compensate_command'
+      const tools = 'publish_report,undo_command'
       const ana = await hire('ana')
       agentKey = (await server.as(ana, 'keys', 'create', '--agent', 'planner', '--tools', tools)).out.trim()
       assert.match(agentKey, /^ck_/)

@@ -75,6 +75,7 @@ test('the built-in types are a pin: name, risk, minutes, self, decisions, reason
     [
       ['command_approval', 'medium', 4320, false, 'approved,rejected,request_changes', 'rejected,request_changes'],
       ['reconcile_effect', 'high', null, false, 'approved,rejected', 'approved,rejected'],
+      ['requester_gone', 'high', null, false, 'approved,rejected', 'approved,rejected'],
       ['override', 'high', 240, false, 'approved,rejected', 'approved,rejected'],
       ['escalation', 'high', 1440, false, 'approved,rejected,request_changes', 'approved,rejected,request_changes'],
     ],

@@ -161,6 +161,7 @@ describe('in-process turns', () => {
     await becomes(await submit({ subject: 's', steps: ['connector.hotel.book_a'] }), 'succeeded')
     const [from = null, to = null] = seen
     assert.ok(from !== null && to !== null && to > from)
+    await until(() => free === 1)
   })
 
   test('what has to wait is handed to the runtime with its time, what breaks is handed to it at once', async () => {

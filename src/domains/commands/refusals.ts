@@ -70,7 +70,7 @@ export const commandRefusals = {
     'forbidden',
     'Propose one of the tools of the key, or ask the person for a key that covers it.',
   ],
-  'commands.proposal.of_another': ['conflict', 'Propose something else, or ask the person for whom you act.'],
+  'commands.proposal.of_another': ['conflict', 'Propose other work, or ask the person for whom you act.'],
   'commands.tool.ambiguous': ['invalid', 'Use the full name of the task; GET /task-types lists them.'],
 } as const satisfies RefusalTable
 
