@@ -86,6 +86,30 @@ describe('an answer in one read and one write', () => {
       [id],
     )
 
+  test('[M4] a requester who left: the vote and the question to the operator are written, or neither', async () => {
+    const { id, approvalId } = await asked()
+    const { userId } = room.tenant.people.writer.principal
+    await room.rows(`update identity.users set deactivated_at = now() where id = $1`, [userId])
+    try {
+      assert.equal(await decide(approvalId), 'run_command')
+      await idle()
+      assert.equal(await room.settle(id), 'blocked')
+      assert.deepEqual(await begunOf(id), [])
+      assert.deepEqual(
+        await room.rows(
+          `select approval_type, status from concord.approvals where command_id = $1 order by created_at`,
+          [id],
+        ),
+        [
+          { approval_type: 'work_approval', status: 'approved' },
+          { approval_type: 'requester_gone', status: 'pending' },
+        ],
+      )
+    } finally {
+      await room.rows(`update identity.users set deactivated_at = null where id = $1`, [userId])
+    }
+  })
+
   test('writes the rows and the events that the locks write, in their order', async () => {
     const { atOnce: _atOnce, ...locking } = owner
     const [quick, slow] = [await asked(), await asked()]

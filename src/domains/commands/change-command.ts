@@ -15,7 +15,7 @@ import { contractKeyOf, fillMissing, moveKey, takeContractKey } from './command-
 import { type CommandWithEffects, type HeldCommand, processOf, type StoredCommand } from './command-table.ts'
 import { type CommandDeps, lockAllowed } from './deps.ts'
 import { appendCommandEvent } from './events.ts'
-import { sayAgain } from './standing.ts'
+import { isInDoubt, sayAgain } from './standing.ts'
 import { payloadHash, refuseTaskGone, taskOf, validatePayload, wakeOptionsOf } from './tasks.ts'
 
 type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
@@ -106,6 +106,11 @@ export function decideRetryRun(found: CommandWithEffects, maxAttempts: number): 
   const isUndone = effects.some(({ compensates_effect_id: of, status }) => own.has(of ?? '') && status !== 'failed')
   if (command.cancellation_requested || isUndone)
     return refuse('commands.retry.undone', 'Its effects are being undone, so it cannot be run again.')
+  if (effects.some(isInDoubt))
+    return refuse(
+      'commands.retry.in_doubt',
+      'One of its effects may have acted, although it failed. Another run could repeat it.',
+    )
   if (command.attempt >= maxAttempts) {
     return refuse('commands.retry.exhausted', `It has run ${command.attempt} times, which is the maximum.`, {
       ...hintOf(found),

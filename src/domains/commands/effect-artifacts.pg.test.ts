@@ -9,9 +9,12 @@ import { decider, openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import { compensateCommand } from './change-command.ts'
+import { readCommand } from './command-table.ts'
+import { compensateCommand, retryCommand } from './change-command.ts'
 import { PUBLISH_ARTIFACT } from './publish-artifact.ts'
 import { actingFor } from './deps.ts'
+import { isFreed } from './standing.ts'
+import { planUndo } from './undo-plan.ts'
 import { byPerson } from '#kernel/actor'
 
 type Result = { readonly artifact_id: string; readonly checksum: string }
@@ -270,6 +273,14 @@ describe('artifacts of effects', () => {
       assert.deepEqual(row, { status: 'failed', attempt: 1 })
       const { items } = await listApprovals(room.db, decider(commands), { workspaceId, commandId: id, limit: 10 })
       assert.deepEqual(items, [])
+      // What may have been done is neither repeated nor told as undone.
+      const by = actingFor(room.ours.people.writer.principal, TRACE)
+      const retried = await retryCommand(commands.world, by, { workspaceId, commandId: id })
+      assert.equal(!retried.ok && retried.code, 'commands.retry.in_doubt')
+      const { command, effects } = accepted(await readCommand(room.db, workspaceId, id))
+      assert.equal(isFreed({ command, effects }), false)
+      const { kept } = planUndo(effects, commands.world.catalog, commands.world.now())
+      assert.ok(kept.some(({ effect: { effect_type }, why }) => effect_type === effect && why === 'in_doubt'))
     })
 })
 

@@ -305,7 +305,7 @@ function attemptOf(effect: StoredEffect, failure: AttemptFailure, runAfter: Date
   }
 }
 
-/** The effect is known not to have happened. A failed undo stops the compensation in the same commit. */
+/** The effect is known not to have happened, or Concord refused what it returned: then it stays in doubt. A failed undo stops the compensation in the same commit. */
 export function failEffect(
   found: CommandWithEffects,
   effect: StoredEffect,
@@ -318,7 +318,7 @@ export function failEffect(
     id: effect.domain_effect_id,
     to: 'failed',
     by: workerActor,
-    set: { error, error_class, run_after: null },
+    set: { error, error_class, run_after: null, ...doubtAfter(effect, failure) },
     payload: { ...attemptOf(effect, failure, null), emitted },
   }
   const { status } = found.command
@@ -331,6 +331,13 @@ export function failEffect(
   const why = { error: `undo failed: ${failure.message}`, error_class: failure.errorClass }
   const end = [set(why), move('failed', workerActor, why, { compensation_drift: halted }), releaseTurn(null)]
   return { changes: [failed, ...end], next: { t: 'end' } }
+}
+
+/** An effect that may have acted outside counts as standing, see `isInDoubt`. A later attempt that is known to have failed settles an earlier doubt. */
+function doubtAfter(effect: StoredEffect, { happened }: AttemptFailure): { readonly read_back?: object } {
+  const note = readBackOf(effect)
+  if (happened === 'no' && note.outcome !== 'unknown') return {}
+  return { read_back: { ...note, outcome: happened === 'no' ? 'not_done' : 'unknown' } }
 }
 
 /** Nothing further is undone. The payload of the drift event records how far the undo got. */

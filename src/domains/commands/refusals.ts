@@ -50,6 +50,10 @@ export const commandRefusals = {
   'commands.undo.unknown_undo': ['conflict', 'Try again when the project has the undo again.'],
   'commands.retry.rejected': ['conflict', 'Read the command: `next` says how to ask again.'],
   'commands.retry.undone': ['conflict', 'Undo or cancel it to undo the rest, then submit a new command.'],
+  'commands.retry.in_doubt': [
+    'conflict',
+    'Check at the provider what was done, and submit what is missing under another key.',
+  ],
   'commands.retry.exhausted': ['conflict', 'Fix the cause and submit a new command.'],
   'commands.action.not_allowed': ['forbidden', 'Read the command: `next` says who can do what.'],
   'commands.effect.key_taken': ['conflict', 'Give each effect its own idempotency key.'],

@@ -3,8 +3,8 @@ import type { CommandWithEffects, StoredEffect } from './command-table.ts'
 import { readBackOf, REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
 
 /**
- * Something that the command did outside stands, or may stand: an effect that succeeded and was not undone, one whose outcome is open, or one that failed
- * with the command that it had started. Effects that only read change nothing.
+ * Something that the command did outside stands, or may stand: an effect that succeeded and was not undone, one whose outcome is open or in doubt, or one
+ * that failed with the command that it had started. Effects that only read change nothing.
  */
 function hasStanding(effects: readonly StoredEffect[]): boolean {
   const undone = new Set(
@@ -18,8 +18,14 @@ function hasStanding(effects: readonly StoredEffect[]): boolean {
     const { command_id: awaited, wanted } = readBackOf(effect)
     // A compensation that was asked for is the other command's own.
     const hasStarted = awaited !== undefined && wanted !== 'compensated'
-    return status === 'executing' || (status === 'failed' && hasStarted)
+    return status === 'executing' || isInDoubt(effect) || (status === 'failed' && hasStarted)
   })
+}
+
+/** It failed because Concord refused what it returned, so it may have acted outside. */
+export function isInDoubt(effect: StoredEffect): boolean {
+  const { status, reversibility } = effect
+  return status === 'failed' && reversibility !== 'reversible' && readBackOf(effect).outcome === 'unknown'
 }
 
 /** The command has ended, and the same thing can be asked for again. A command that succeeded must have been undone: `effects` contains the undos too. */

@@ -4,6 +4,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { ForeignUndo, StoredCommand, StoredEffect } from './command-table.ts'
+import { isInDoubt } from './standing.ts'
 import { REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
 
 /** The command type of an undo. */
@@ -59,12 +60,14 @@ export function planUndo(
   const kept = changing.flatMap((effect): KeptEffect[] => {
     const { domain_effect_id: id, status, compensates_effect_id } = effect
     if (compensates_effect_id !== null) return []
-    if (status === 'executing') return [{ effect, why: 'in_doubt' }]
+    if (status === 'executing' || isInDoubt(effect)) return [{ effect, why: 'in_doubt' }]
     if (status !== 'succeeded' || steps.some(({ effect_id }) => effect_id === id)) return []
     if (effect.declared_compensation === null) return [{ effect, why: 'no_undo_declared' }]
     return [{ effect, why: all.some(({ effect_id }) => effect_id === id) ? 'too_late' : 'already_undone' }]
   })
-  const isTouched = changing.some(({ status }) => status === 'succeeded' || status === 'executing')
+  const isTouched = changing.some(
+    (effect) => effect.status === 'succeeded' || effect.status === 'executing' || isInDoubt(effect),
+  )
   return { steps, kept: kept.toReversed(), unsettled, isTouched: isTouched || unsettled.length > 0 }
 }
 

@@ -57,10 +57,10 @@ type Ids = { readonly among: string; readonly notAmong: string }
 const oneId: Ids = { among: '= $2::uuid', notAmong: '<> $2::uuid' }
 const manyIds: Ids = { among: '= any($2::uuid[])', notAmong: '<> all($2::uuid[])' }
 
-/** The row is as it was read. Another room's expressions follow, the last of them `told`: they write if this row is there. */
-const held = `, held as materialized (
+/** The row is as it was read, and what begins may begin. Another room's expressions follow, the last of them `told`: they write if this row is there. */
+const held = (given: string) => `, held as materialized (
   select c.command_id from concord.commands as c join w on w.id = c.command_id
-  where c.command_id ${oneId.among} and c.xmin::text = w.version
+  where c.command_id ${oneId.among} and c.xmin::text = w.version${given}
   for no key update of c
 )`
 
@@ -165,7 +165,9 @@ function textOf({ isBatch, plans, touches, moves, splits, begins }: Parts, vote:
       is_free boolean, releases boolean, takes uuid,
       takes_ms double precision, at timestamptz, set jsonb, version text, requester uuid)
 )`,
-    vote ? `${held}, ${vote.text(`$${touches ? next + 2 : next}`, 'exists (select from held)')}` : '',
+    vote
+      ? `${held(begins ? mayBegin : '')}, ${vote.text(`$${touches ? next + 2 : next}`, 'exists (select from held)')}`
+      : '',
     moved(ids, `${vote ? '\n    and exists (select from told)' : ''}${begins ? mayBegin : ''}`),
     plans ? `, planned as (${insertEffects('$3', 'moved')})` : '',
     touches ? touched(ids, `$${next}`, `$${next + 1}`) : '',
