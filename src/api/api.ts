@@ -159,7 +159,7 @@ const ACCESS_CHANNEL = 'concord_access'
 function endStreams(check: () => Promise<void>): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     await next()
-    const isChange = c.req.method !== 'GET' && c.req.method !== 'HEAD'
+    const isChange = c.res.ok && c.req.method !== 'GET' && c.req.method !== 'HEAD'
     if (isChange && c.get('access')?.config?.tags?.includes('identity')) await check()
   }
 }

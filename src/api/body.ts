@@ -50,7 +50,7 @@ async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision
   if (!text.ok) return text
   const parsed = parseGuardedObject(text.value)
   if (!parsed.ok) return parsed
-  if (isNeeded) return findSecretField(parsed.value) ?? parsed
+  if (isNeeded) return parsed
   const [field] = Object.keys(parsed.value)
   if (field === undefined) return parsed
   return refuse('unknown_field', 'This route takes no fields.', {
@@ -84,6 +84,8 @@ export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
     const read = await readJsonBody(c, limits)
     const body = read.ok ? withHeaderKey(c, access.config, read.value) : read
     if (!body.ok) return answerProblem(c, body)
+    const secret = body.value && findSecretField(body.value)
+    if (secret) return answerProblem(c, secret)
     // Validators receive this checked value instead of parsing the body again.
     const value = body.value
     if (value) c.req.json = <T>() => Promise.resolve(value as T)

@@ -212,10 +212,13 @@ export const schedulerJobRoutes = routes({
     handle(call) {
       const found = withScheduler(call, (scheduler) => readJob(scheduler, call.params.job_id))
       if (!found.ok) return found
-      const { job_type, params } = found.value.job
+      const { job_type, params, template_id } = found.value.job
       const runs = [{ job_type, params: JSON.parse(params) as JsonObject }]
+      // A template runs as its author created it; other work may have been added on the machine.
+      const may = template_id === null ? runs : []
       const facts = { retry_of: encodeId('job', call.params.job_id) }
-      return change(call, { operation: 'retry_job', runs, creates: 'job', facts }, toJobView, (scheduler, recorded) =>
+      const asked = { operation: 'retry_job', may, runs, creates: 'job', facts } as const
+      return change(call, asked, toJobView, (scheduler, recorded) =>
         retryJob(scheduler, call.params.job_id, { jobId: recorded.newId, requestedBy: recorded.requestedBy }),
       )
     },

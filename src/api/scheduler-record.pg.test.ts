@@ -167,6 +167,22 @@ describe('[H5] the record of the scheduler', () => {
         '403 scheduler.command.not_registered',
         `${method} ${path}`,
       )
-    await done('POST', '/jobs', { job_type: 'command', params }, key)
+    const own = await done<{ job_id: string }>(
+      'POST',
+      '/jobs',
+      { job_type: 'command', params: { command: 'false' } },
+      key,
+    )
+    await until(
+      async () => (await done<{ job: { state: string } }>('GET', `/jobs/${own.job_id}`)).job.state === 'finished',
+    )
+    for (const [by, to, code] of [
+      [key, strict, 'scheduler.command.not_registered'],
+      [api.ours.people.writer.key, app, 'identity.role.insufficient'],
+    ] as const)
+      assert.match(
+        await outcomeOf(await send('POST', `/jobs/${own.job_id}/retry`, undefined, by, to)),
+        new RegExp(`^403 .*${code}`),
+      )
   })
 })

@@ -94,6 +94,8 @@ describe('the scheduler over HTTP', () => {
         '422 api.idempotency_key.differs',
       )
       assert.equal(await send(other, { 'idempotency-key': 'k'.repeat(256) }), '422 key_too_long')
+      const secret = `ghp_${'aB3'.repeat(12)}`
+      assert.equal(await send(other, { 'idempotency-key': secret }), '422 api.field.secret')
       assert.notEqual(await send(body), all[0])
     })
 

@@ -20,6 +20,7 @@ const WINDOW_MS = 30 * 24 * 3_600_000
 /** A count that takes longer is kept for this many times as long, so counting takes at most a fiftieth of one connection. */
 const SLOW_MS = 20
 const KEEP_TIMES = 50
+const KEEP_MS_MAX = 60_000
 
 const states = statesOf(commandMachine)
 const openStates = states.filter((state) => commandMachine.states[state] !== 'terminal')
@@ -37,7 +38,7 @@ export function openCounts({ db, now }: { readonly db: Db; readonly now: Clock }
       else
         kept.set(workspaceId, {
           counted: Promise.resolve(counted),
-          untilMs: countedAt.getTime() + tookMs * KEEP_TIMES,
+          untilMs: countedAt.getTime() + Math.min(KEEP_MS_MAX, tookMs * KEEP_TIMES),
         })
       return counted
     } catch (error) {
@@ -48,7 +49,9 @@ export function openCounts({ db, now }: { readonly db: Db; readonly now: Clock }
 
   return (workspaceId) => {
     const known = kept.get(workspaceId)
-    if (known && now().getTime() < known.untilMs) return known.counted
+    const leftMs = known ? known.untilMs - now().getTime() : 0
+    // A clock that was set back would keep it for too long.
+    if (known && leftMs > 0 && (leftMs <= KEEP_MS_MAX || leftMs === Number.POSITIVE_INFINITY)) return known.counted
     const counted = count(workspaceId)
     // Only of a workspace that was slow before: a request must see what was committed before it, where that costs nothing.
     if (known) kept.set(workspaceId, { counted, untilMs: Number.POSITIVE_INFINITY })
