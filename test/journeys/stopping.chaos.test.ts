@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { endProcess, freePort, serveConcord, spawnConcord } from '#test/concord-process'
+import { endProcess, freePort, plainEnvironment, serveConcord, spawnConcord } from '#test/concord-process'
 import { until } from '#test/until'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -36,7 +36,7 @@ describe('stopping', () => {
   test('SIGTERM to npm stops the server and its database', async (t) => {
     const npm = spawn('npm', ['start'], {
       cwd: ROOT,
-      env: { ...process.env, ...env },
+      env: { ...plainEnvironment(), ...env },
       stdio: ['ignore', 'pipe', 'ignore'],
     })
     t.after(() => npm.kill('SIGKILL'))

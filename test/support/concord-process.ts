@@ -34,15 +34,18 @@ process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL')
 })
 
+/** The environment of this process without the settings of Concord and of its tests. */
+export function plainEnvironment(): NodeJS.ProcessEnv {
+  const plain = Object.entries(process.env).filter(([name]) => !name.startsWith('CONCORD_') && name !== 'DATABASE_URL')
+  return Object.fromEntries(plain)
+}
+
 export function spawnConcord(args: readonly string[], { env, cwd, uid }: ConcordOptions): ConcordProcess {
   // The defaults are the home `.concord` in the current folder and the port 7420. A test uses neither.
   if (env['CONCORD_HOME'] === undefined && cwd === undefined)
     throw new Error('A test must give Concord a home of its own.')
-  const inherited = Object.entries(process.env).filter(
-    ([name]) => !name.startsWith('CONCORD_') && name !== 'DATABASE_URL',
-  )
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { ...Object.fromEntries(inherited), CONCORD_PORT: ownPort, ...env },
+    env: { ...plainEnvironment(), CONCORD_PORT: ownPort, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(cwd === undefined ? {} : { cwd }),
     ...(uid === undefined ? {} : { uid, gid: uid }),
