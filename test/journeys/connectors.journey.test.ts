@@ -100,7 +100,7 @@ describe('secrets of connectors', () => {
     }, 'all calls')
     await until(async () => {
       const [row] = await server.database.db.query<{ count: number }>(
-        `select count(*)::int as count from concord.commands where completed_at is not null`,
+        `select count(*)::int as count from concord.commands where completed_at is not null and ingress = 'user_request'`,
       )
       return (row?.count ?? 0) === COUNT
     }, 'all commands')
