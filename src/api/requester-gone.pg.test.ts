@@ -103,7 +103,7 @@ describe('a requester who may no longer act', () => {
     assert.equal((await room.get(`/approvals/${approval_id}`)).body['status'], 'cancelled')
   })
 
-  test('[M4] somebody who may still act is not asked about', async () => {
+  test('[M4] a person who may still act is not asked about', async () => {
     const commandId = await agreedAfter((person) => ask(`/people/${userId(person)}/role`, { role: 'admin' }, admin.key))
     assert.equal(await stateOf(commandId), 'succeeded')
   })

@@ -37,7 +37,7 @@ export type ApprovalType = {
   /** The decisions that need a reason. */
   readonly reasonRequired: readonly DecisionValue[]
   readonly editsAllowed: boolean
-  /** Whether the approval of whoever edited the request counts for the edited content. Null: only if the risk is low. */
+  /** Whether the approval of the person who edited the request counts for the edited content. Null: only if the risk is low. */
   readonly editorMayApprove: boolean | null
   readonly resume: Resume
   readonly remindersAfterMinutes: readonly number[]

@@ -18,7 +18,7 @@ type VoteSql = Readonly<
   Record<'approval' | 'workspace' | 'person' | 'key' | 'state' | 'reason' | 'hash' | 'at', string>
 >
 
-/** Whoever edited the content of `t`, if their approval does not count; null without one. */
+/** The person who edited the content of `t`, if their approval does not count; null without one. */
 export const authorOf = `t.request_payload->'edits'->>'author'`
 
 /** Whether `person` has approved another open or approved approval of the command of `t`. An approval about an effect is independent. */

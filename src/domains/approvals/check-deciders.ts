@@ -121,7 +121,7 @@ function countTogether(
   return places.filter((_, place) => seat(place, new Set())).length
 }
 
-/** Somebody who is asked, and whose decision does not count. */
+/** A person who is asked, and whose decision does not count. */
 type NotCounted = { readonly userId: string; readonly name: string; readonly reason: string }
 
 function listNotCounted(approval: Asking, persons: readonly ActivePerson[]): readonly NotCounted[] {

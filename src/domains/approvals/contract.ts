@@ -35,7 +35,7 @@ const notCountedView = z
     name: textView('local:dora', 'What people call them.'),
     reason: textView('has credentials that the requester issued', 'Why.'),
   })
-  .meta({ id: 'NotCounted', description: 'Somebody who does not decide independently of the requester.' })
+  .meta({ id: 'NotCounted', description: 'A person who does not decide independently of the requester.' })
 
 export const approvalView = z
   .object({

@@ -44,7 +44,7 @@ export const REASON_CHARS_MAX = 2_000
 /** Another approval of the same command. */
 export type Sibling = Pick<StoredApproval, 'status' | 'payload_hash' | 'approver' | 'approved_by'>
 
-/** Whoever edited the content is one of its authors. */
+/** The person who edited the content is one of its authors. */
 export function isAuthor({ request_payload }: Pick<StoredApproval, 'request_payload'>, person: string): boolean {
   return request_payload.edits?.author === person
 }

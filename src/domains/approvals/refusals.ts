@@ -15,7 +15,7 @@ export const approvalRefusals = {
     'forbidden',
     'Leave it to somebody whose credentials the requester did not issue.',
   ],
-  'approvals.approver.role_by_requester': ['forbidden', 'Leave it to somebody who had the role before the request.'],
+  'approvals.approver.role_by_requester': ['forbidden', 'Leave it to a person who had the role before the request.'],
   'approvals.approver.unresolved': ['invalid', 'Name a person or an org role that exists.'],
   'approvals.quorum.unreachable': ['invalid', 'Name more persons, or a role.'],
   'approvals.vote.repeated': ['conflict', 'Wait for the other approvers.'],

@@ -29,7 +29,7 @@ type ResolvedApprovers = {
   readonly selfDecisionAllowed: boolean
   readonly riskLevel: RiskLevel
   readonly contract: AskedContract
-  /** Whoever edited the request, if their approval does not count. */
+  /** The person who edited the request, if their approval does not count. */
   readonly author: string | undefined
 }
 
@@ -341,7 +341,7 @@ export async function supersedeApprovals(
   return accept(fresh)
 }
 
-/** Whoever edited the content stays its author when it is asked about again. */
+/** The person who edited the content stays its author when it is asked about again. */
 function editsOf(
   { request_payload: { edits, approvers }, requested_by, approver }: StoredApproval,
   request: ApprovalRequest,

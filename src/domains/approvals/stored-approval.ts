@@ -54,7 +54,7 @@ export type AskedContract = {
   readonly meanings: Readonly<Partial<Record<DecisionValue, string>>>
   readonly reason_required: readonly DecisionValue[]
   readonly edits_allowed: boolean
-  /** False: the approval of whoever edited the request does not count for the edited content. */
+  /** False: the approval of the person who edited the request does not count for the edited content. */
   readonly editor_may_approve: boolean
   readonly resume: Resume
   readonly reminders_after_minutes: readonly number[]

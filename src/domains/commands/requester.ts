@@ -1,6 +1,6 @@
 /**
  * Before an effect begins, the statement that records its begin checks that the requester may still act. If not, the effect does not begin and
- * an operator is asked: nothing happens in the name of somebody who left.
+ * an operator is asked: nothing happens in the name of a person who left.
  */
 import type { ApprovalRequest } from '#domains/approvals'
 import { hasLeft } from '#domains/identity'

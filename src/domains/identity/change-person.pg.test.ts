@@ -66,7 +66,7 @@ describe('people', () => {
     assert.equal((await events('user_invited', userId))[0]?.actor, `user:${admin().userId}`)
   })
 
-  test('an invitation that is unknown, spent, ended, malformed or of somebody who left gets one answer', async () => {
+  test('an invitation that is unknown, spent, ended, malformed or of a person who left gets one answer', async () => {
     const { userId, invitation } = await invited('eve')
     const unknown = await redeemInvitation(world, TRACE, 'nothing')
     const answers = [

@@ -1,6 +1,6 @@
 /**
  * Invitations. Nobody creates a key for somebody else: a person who signs in with keys only gets an invitation, which gives no
- * access, expires after a week, and is exchanged once for the first key. A new invitation for somebody who has keys waits for a second yes,
+ * access, expires after a week, and is exchanged once for the first key. A new invitation for a person who has keys waits for a second yes,
  * which revokes those keys. The credentials of a person name everybody through whose hands they came.
  */
 import type { Actor, PersonActor } from '#kernel/actor'

@@ -78,7 +78,7 @@ export const ownRules: readonly SecretRule[] = [
   { keywords: ['sgp_'], shape: /\bsgp_[0-9a-f_]{40,}/gi },
   { keywords: ['pat'], shape: /\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b/g },
   { keywords: [':aa'], shape: /\b\d{8,10}:AA[\w-]{32,}/g },
-  // Addresses that are secrets themselves: whoever knows them may post.
+  // Addresses that are secrets themselves: anyone who knows them may post.
   { keywords: ['hooks.slack.com'], shape: /hooks\.slack\.com\/(?:services|workflows|triggers)\/[\w+/-]{16,}/gi },
   { keywords: ['/api/webhooks/'], shape: /\b(?:discord|discordapp)\.com\/api\/webhooks\/\d{5,}\/[\w-]{16,}/gi },
   { keywords: ['webhook.office.com'], shape: /webhook\.office\.com\/webhookb2\/[\w@/-]{36,}/gi },
