@@ -63,7 +63,7 @@ import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { keepSchedules, openMaintenance } from './maintenance.ts'
 import { createEngineRuntime, type EngineName } from './open-runtime.ts'
-import type { Project } from './project.ts'
+import { expandProject, type Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
 import { every, FINISHED } from './lifecycle.ts'
 import { sleep, type SystemDeps } from './system-deps.ts'
@@ -122,11 +122,12 @@ const ABANDONED_MS = 60_000
 export async function openWork(
   db: Db,
   deps: SystemDeps,
-  project: Project,
+  given: Project,
   log: Log,
   options: WorkOptions,
 ): Promise<Decision<OpenedWork>> {
   const { artifacts, scheduleAheadMs, environmentName } = options
+  const project = expandProject(given)
   const limits = readQueueLimits({
     project: project.queues,
     environments: project.environments,

@@ -5,8 +5,10 @@ import { pathToFileURL } from 'node:url'
 import type { ApprovalType } from '#domains/approvals'
 import type { ArtifactType } from '#domains/artifacts'
 import {
+  type CatalogEntry,
   type ConnectorAccess,
   type Definition,
+  expandCatalog,
   loadDefinitions,
   mergeDefinitions,
   type PlacedDefinition,
@@ -18,7 +20,8 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { EnvironmentTerms, QueueLimits } from './queue-limits.ts'
 
 export type Project = {
-  readonly catalog: readonly Definition[]
+  /** Commands, and definitions of the layer below. */
+  readonly catalog: readonly CatalogEntry[]
   /** Patterns of YAML files with more definitions, relative to the folder of this file: `'./concord/*.yaml'`. */
   readonly definitions?: string | readonly string[]
   /** In addition to the built-in types. A type that a command type names replaces the terms of that command type. */
@@ -52,7 +55,7 @@ export function defineProject(project: Project): Project {
 
 const NAMES = ['concord.config.ts', 'concord.config.mjs', 'concord.config.js'] as const
 
-export async function loadProject(folder: string): Promise<Decision<Project & { readonly file: string | null }>> {
+export async function loadProject(folder: string): Promise<Decision<LoadedProject & { readonly file: string | null }>> {
   for (const name of NAMES) {
     const file = join(folder, name)
     if (!(await stat(file).catch(() => undefined))?.isFile()) continue
@@ -61,7 +64,7 @@ export async function loadProject(folder: string): Promise<Decision<Project & { 
   return accept({ catalog: [], file: null })
 }
 
-async function readProject(file: string): Promise<Decision<Project & { readonly file: string }>> {
+async function readProject(file: string): Promise<Decision<LoadedProject & { readonly file: string }>> {
   const no = (reason: string) =>
     refuse('app.project.invalid', `${file}: ${reason}`, {
       path: file,
@@ -73,16 +76,23 @@ async function readProject(file: string): Promise<Decision<Project & { readonly 
     if (project === undefined) return no('The file has no default export.')
     if (!Array.isArray(project.catalog)) return no('The default export has no catalog.')
     if (!Array.isArray(project.connectors ?? [])) return no('`connectors` is not a list.')
-    return await withFiles({ ...project, catalog: project.catalog, file })
+    return await withFiles({ ...project, ...expandProject(project as Project), file })
   } catch (error) {
     return no(error instanceof Error ? error.message : String(error))
   }
 }
 
-type LoadedProject = Project & { readonly file: string }
+/** A project whose commands are replaced by their definitions. */
+export type LoadedProject = Omit<Project, 'catalog'> & { readonly catalog: readonly Definition[] }
+
+/** Commands bring their definitions, and the connectors of their steps. */
+export function expandProject({ catalog, connectors = [], ...project }: Project): LoadedProject {
+  const expanded = expandCatalog(catalog)
+  return { ...project, catalog: expanded.catalog, connectors: [...new Set([...connectors, ...expanded.connectors])] }
+}
 
 /** Adds the definitions of the YAML files. Reads each file once, in the order of the patterns and of the paths. Skips folders. */
-async function withFiles(project: LoadedProject): Promise<Decision<LoadedProject>> {
+async function withFiles<P extends LoadedProject & { readonly file: string }>(project: P): Promise<Decision<P>> {
   const { definitions = [], catalog, connectors = [], approvalTypes = [], file } = project
   const files: PlacedDefinition[] = []
   const read = new Set<string>()

@@ -51,8 +51,32 @@ const builtInFacts: FactSources = {
   memory_consent: () => Promise.resolve(false),
 }
 
-/** Facts that count commands. The command must be committed before they are read, or commands submitted together would not see each other. */
-export const countingFacts: readonly string[] = ['commands_last_hour']
+/**
+ * Facts that count commands, as those of a project may. The command must be committed before they are read, or commands submitted together
+ * would not see each other.
+ */
+export function isCounting({ facts }: Pick<Catalog, 'facts'>, name: string): boolean {
+  return name === 'commands_last_hour' || facts.has(name)
+}
+
+function ofProject({ facts }: Pick<Catalog, 'facts'>, name: string): FactSource | undefined {
+  const fact = facts.get(name)
+  return (
+    fact &&
+    (({ db, now }, { payload, workspace_id: workspaceId, requested_by: requestedBy }) =>
+      fact.load({
+        input: payload,
+        workspaceId,
+        requestedBy,
+        now: now(),
+        sql: (text, values = []) =>
+          db.transaction(async (tx) => {
+            await tx.query('set transaction read only')
+            return tx.query(text, values)
+          }),
+      }))
+  )
+}
 
 export async function gatherFacts(
   deps: CommandDeps,
@@ -61,7 +85,7 @@ export async function gatherFacts(
 ): Promise<Record<string, unknown>> {
   const facts: Record<string, unknown> = {}
   for (const name of names) {
-    const source = deps.facts[name] ?? builtInFacts[name]
+    const source = deps.facts[name] ?? builtInFacts[name] ?? ofProject(deps.catalog, name)
     // Without this check the rule would decide without its fact.
     if (!source) throw new KernelFault('commands.fact.unknown', `no source is given for the fact ${name}`)
     facts[name] = await source(deps, command)

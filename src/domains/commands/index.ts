@@ -14,6 +14,17 @@ export {
   openAlertDrive,
   openAlertSweep,
 } from './alerts.ts'
+export {
+  allow,
+  ask,
+  type CatalogEntry,
+  type CommandDefinition,
+  defineCommand,
+  delay,
+  deny,
+  expandCatalog,
+  needInput,
+} from './catalog/define-command.ts'
 export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
   defineCommandType,

@@ -11,7 +11,7 @@ import { composeWrite, planEffect, type Seen, stay, systemActor, workerActor, ty
 import { type CommandWithEffects, findCommand, processOf, type StoredCommand } from './command-table.ts'
 import { approvalDeps, type CommandDeps } from './deps.ts'
 import { checkAsked, commitWith, foldFresh } from './drive.ts'
-import { countingFacts } from './facts.ts'
+import { isCounting } from './facts.ts'
 import { KEY_WAIT, keyedBy, type NewCommand } from './insert-command.ts'
 import { findHandler, taskOf } from './tasks.ts'
 
@@ -25,7 +25,7 @@ type Decided = { readonly folded: Folded } | 'tried' | undefined
 export async function decideNew(deps: CommandDeps, command: StoredCommand, mayInline: boolean): Promise<Decided> {
   const { catalog, random } = deps
   const { turn_token: token, context } = command
-  if (taskOf(catalog, command)?.factNames.some((name) => countingFacts.includes(name))) return undefined
+  if (taskOf(catalog, command)?.factNames.some((name) => isCounting(catalog, name))) return undefined
   // The write that ends a command or makes it wait for people wakes its follower in the same transaction.
   if (token === null) return mayInline && !context.follower ? foldInline(deps, command, true) : undefined
   const turn = { token, name: inProcessTurnName(processOf(command.command_id)) }

@@ -86,6 +86,7 @@ export function createPlan(
         effect_type: effect.effect_type,
         domain_effect_id: effectId,
         queue: chooseQueue(effect),
+        ...(effect.inputs?.length ? { inputs: effect.inputs } : {}),
         ...(effect.undoes ? { compensates_effect_id: effect.undoes.effect_id } : {}),
       },
       effect,

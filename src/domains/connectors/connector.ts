@@ -6,6 +6,7 @@ import { type ErrorClass, retryableErrorClasses } from '#kernel/error-classes'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import type { RiskLevel } from '#kernel/policy/policy'
 import type { Decision } from '#kernel/refusal'
+import { makeOperation, type Operation } from '#kernel/step'
 
 /** Whether a failed call may have changed something. */
 export type Happened = 'no' | 'unknown'
@@ -263,9 +264,20 @@ function operation(input: OperationInput): ConnectorOperationContract {
   })
 }
 
-/** Fills in the defaults. `openConnectors` checks the declaration. */
-export function defineConnector(input: ConnectorInput): ConnectorDefinition {
-  return Object.freeze({
+type Reserved = keyof ConnectorDefinition
+
+/** The operations of a connector as functions: a call of one is a step of a command. */
+export type OperationsOf<Contracts extends readonly Typed[]> = {
+  readonly [C in Contracts[number] as Exclude<C['name'], Reserved>]: Operation<InputOf<C>, z.output<C['output']>>
+}
+type Typed = Pick<ConnectorOperationContract, 'name' | 'input' | 'output'>
+type InputOf<C extends Typed> = z.input<C['input']> extends infer Input extends object ? Input : JsonObject
+
+/** Fills in the defaults. `openConnectors` checks the declaration. An operation with the name of a field of the definition is not a function of it. */
+export function defineConnector<const Contracts extends readonly OperationInput[]>(
+  input: Omit<ConnectorInput, 'operations'> & { readonly operations: Contracts },
+): ConnectorDefinition & OperationsOf<Contracts> {
+  const definition: ConnectorDefinition = {
     connector_id: input.name,
     risk_level: 'low' as const,
     read_scopes: [],
@@ -281,5 +293,10 @@ export function defineConnector(input: ConnectorInput): ConnectorDefinition {
     auth: { mode: 'none' as const, secret_ref: null, scopes: [], ...input.auth },
     rate_limits: { requests_per_minute: null, concurrent: null, ...input.rate_limits },
     operations: input.operations.map(operation),
-  })
+  }
+  for (const { name } of input.operations)
+    if (!Object.hasOwn(definition, name))
+      Object.defineProperty(definition, name, { value: makeOperation(`connector.${input.name}.${name}`, definition) })
+  // Every operation has been added by its name.
+  return Object.freeze(definition) as ConnectorDefinition & OperationsOf<Contracts>
 }

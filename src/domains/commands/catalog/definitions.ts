@@ -6,6 +6,7 @@ import type { Facts, PolicyRule, RiskLevel } from '#kernel/policy/policy'
 import type { RetryPolicy } from '#kernel/retry-policy'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { DataClass } from '#kernel/data-class'
+import type { ResultInput } from '#kernel/step'
 import type { EffectDefinition } from './effect-definition.ts'
 
 export const ingressTypes = [
@@ -164,6 +165,8 @@ export type EffectDraft = {
   readonly payload: JsonObject
   /** The effect of another command that it undoes. */
   readonly undoes?: { readonly effect_id: string; readonly nth: number }
+  /** Values of the payload that earlier effects return. They replace the texts at these paths before the effect begins. */
+  readonly inputs?: readonly ResultInput[]
   /** Positions of the effects that must succeed first. Default: the previous one. */
   readonly after?: readonly number[]
   /** Copied to the step of the plan. `terminal_on_child_failure`: if the command that it starts fails, this command is cancelled. */
@@ -198,6 +201,27 @@ export function definePolicy(
   more: { readonly version?: string; readonly facts?: readonly string[] } = {},
 ): PolicyDefinition {
   return { kind: 'policy', rule, version: more.version ?? '1', facts: more.facts ?? [] }
+}
+
+/** The input of the source of a fact. */
+export type FactInput<Input> = {
+  readonly input: Input
+  readonly workspaceId: string
+  readonly requestedBy: string
+  readonly now: Date
+  /** Reads the database of Concord. It cannot write. */
+  readonly sql: <Row extends object>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>
+}
+
+/** A fact that a project loads for its policies. The decision records its value. */
+export type FactDefinition = {
+  readonly kind: 'fact'
+  readonly name: string
+  readonly load: (of: FactInput<JsonObject>) => Promise<unknown>
+}
+
+export function defineFact(name: string, load: FactDefinition['load']): FactDefinition {
+  return { kind: 'fact', name, load }
 }
 
 export const connectorOperationForm = z.strictObject({
@@ -264,6 +288,7 @@ export type Definition =
   | FunctionDefinition
   | EffectDefinition
   | PolicyDefinition
+  | FactDefinition
   | OperationDefinition
   | ScheduleDefinition
   | RetryDefinition
@@ -281,6 +306,7 @@ export function definitionName(definition: Definition): string {
   switch (definition.kind) {
     case 'command_type':
     case 'function':
+    case 'fact':
       return definition.name
     case 'task':
     case 'schedule':

@@ -1,8 +1,10 @@
 /** An effect: one kind of external change, defined together with its undo and with how its outcome can be found out. */
 import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/artifacts'
+import type { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { RiskLevel } from '#kernel/policy/policy'
+import { makeOperation, type Operation } from '#kernel/step'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
 import type { Process } from '#runtime'
 import type { Tx } from '#store'
@@ -171,8 +173,104 @@ const defaults = { timeout_ms: 30_000, inverses: {}, requires_compensation: fals
 
 const producedBy = (effectClass: EffectClass, name: string) => (effectClass === 'read' ? [] : [name])
 
-/** Defines an effect and its undo together: `do` returns what `undo` needs. */
-export function defineEffect({ undo: undoInput, ...input }: EffectInput): EffectDefinition {
+type Typed<Call, Input> = Omit<Call, 'payload'> & { readonly input: Input }
+type TypedUndo<Input, Result> = Omit<UndoCall, 'payload' | 'undone'> & {
+  readonly input: Input
+  readonly result: Result
+  /** The key of the effect that it undoes. */
+  readonly undoneKey: string
+}
+
+type EffectTerms = Partial<
+  Pick<EffectDefinition, 'class' | 'risk_level' | 'timeout_ms' | 'bounded' | 'key_template' | 'operation'>
+>
+
+type UndoTerms<Input, Result> = {
+  readonly do: (call: TypedUndo<Input, Result>) => Promise<unknown>
+  readonly within_ms?: number
+  readonly class?: EffectDefinition['class']
+}
+
+type EffectSpec<Schema extends z.ZodType<object, object>, Result> = EffectTerms & {
+  readonly input: Schema
+  readonly do: (call: Typed<EffectCall, z.output<Schema>>) => Promise<Result>
+  /** Looks the effect up by its key; required for the class `queryable`. */
+  readonly find?: (
+    call: Typed<EffectCall, z.output<Schema>>,
+  ) => Promise<{ readonly found: true; readonly result: Result } | { readonly found: false }>
+  /** Takes the effect back. A function, or the function with its terms. */
+  readonly undo?: UndoTerms<z.output<Schema>, Result>['do'] | UndoTerms<z.output<Schema>, Result>
+}
+
+export type TypedEffect<Schema extends z.ZodType<object, object>, Result> = Operation<z.input<Schema>, Result> & {
+  readonly source: EffectDefinition
+  readonly input: Schema
+}
+
+/**
+ * Defines an effect and its undo together: `do` returns what `undo` needs. With a name first, the effect is a function of its typed
+ * input, and a call of it is a step of a command. Its class is then `opaque` by default: after an interrupted call a person decides.
+ */
+export function defineEffect(input: EffectInput): EffectDefinition
+export function defineEffect<Schema extends z.ZodType<object, object>, Result>(
+  name: string,
+  spec: EffectSpec<Schema, Result>,
+): TypedEffect<Schema, Result>
+export function defineEffect(
+  input: EffectInput | string,
+  spec?: EffectSpec<z.ZodType<object, object>, unknown>,
+): EffectDefinition | TypedEffect<z.ZodType<object, object>, unknown> {
+  // A missing specification is reported by the catalog with the other errors.
+  return typeof input === 'string' && spec ? defineTyped(input, spec) : defineUntyped(input as EffectInput)
+}
+
+function defineTyped<Schema extends z.ZodType<object, object>, Result>(
+  name: string,
+  { input, do: run, find, undo, ...terms }: EffectSpec<Schema, Result>,
+): TypedEffect<Schema, Result> {
+  const parse = (payload: JsonObject): z.output<Schema> => {
+    const parsed = input.safeParse(payload)
+    if (parsed.success) return parsed.data
+    const [issue] = parsed.error.issues
+    throw new EffectFailure(
+      'validation_error',
+      `${[name, ...(issue?.path ?? [])].join('.')}: ${issue?.message ?? ''}`,
+      'no',
+    )
+  }
+  const typed = ({ payload, ...call }: EffectCall) => ({ ...call, input: parse(payload) })
+  const undoName = `${name}.undo`
+  const undoTerms = typeof undo === 'function' ? { do: undo } : undo
+  const source = defineUntyped({
+    class: 'opaque',
+    ...terms,
+    effect_type: name,
+    do: (call) => run(typed(call)),
+    ...(find && { find: (call: EffectCall) => find(typed(call)) }),
+    ...(undoTerms && {
+      requires_compensation: true,
+      undo: {
+        ...undoTerms,
+        name: undoName,
+        async do({ undone, payload: _payload, ...call }: UndoCall) {
+          const { idempotencyKey: undoneKey, payload } = undone
+          // The result was stored as JSON by the effect itself.
+          const done = await undoTerms.do({
+            ...call,
+            input: parse(payload),
+            result: undone.result as Result,
+            undoneKey,
+          })
+          call.emit(undoName)
+          return done
+        },
+      },
+    }),
+  })
+  return Object.assign(makeOperation<z.input<Schema>, Result>(name, source), { source, input })
+}
+
+function defineUntyped({ undo: undoInput, ...input }: EffectInput): EffectDefinition {
   const operation = input.operation ?? operationOf(input.effect_type)
   const produces = input.produces ?? producedBy(input.class, operation)
   const undo = undoInput && undoOf(undoInput, input.class)

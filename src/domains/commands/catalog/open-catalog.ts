@@ -11,6 +11,7 @@ import {
   type ConnectorOperation,
   type Definition,
   definitionName,
+  type FactDefinition,
   type FunctionDefinition,
   ofKind,
   type ScheduleSpec,
@@ -46,6 +47,8 @@ export type Catalog = {
   readonly effects: ReadonlyMap<string, CompiledEffect>
   readonly undos: ReadonlyMap<string, { readonly undo: UndoDefinition; readonly of: EffectDefinition }>
   readonly retries: RetryRegistry
+  /** The facts of the project, by name. */
+  readonly facts: ReadonlyMap<string, FactDefinition>
   readonly schedules: readonly ScheduleSpec[]
   readonly queues: readonly string[]
   readonly warnings: readonly CatalogFinding[]
@@ -72,6 +75,7 @@ export function openCatalog(definitions: readonly Definition[], host: CatalogHos
     effects: new Map(effects.map((definition) => [definition.effect_type, compileEffect(definition, definitions)])),
     undos: new Map(effects.flatMap((of) => (of.undo ? [[of.undo.name, { undo: of.undo, of }] as const] : []))),
     retries: retries.value,
+    facts: new Map(ofKind(definitions, 'fact').map((fact) => [fact.name, fact])),
     schedules: ofKind(definitions, 'schedule').map(({ spec }) => spec),
     queues: host.queues,
     warnings: gaps.flatMap(({ warnings }) => warnings),

@@ -94,6 +94,7 @@ const shapes: Readonly<Record<string, { readonly name: string; readonly fields: 
     },
   },
   policy: { name: 'rule.name', fields: { 'rule.name': name, 'rule.decide': call, version: text, facts: texts } },
+  fact: { name: 'name', fields: { name, load: call } },
   connector_operation: {
     name: 'operation.operation',
     fields: { ...each(name, 'operation.connector', 'operation.operation'), 'operation.side_effect': flag },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
-import { checkConnector, httpConnector, toolsOf } from '#domains/connectors'
+import { checkConnector, type ConnectorDefinition, httpConnector, toolsOf } from '#domains/connectors'
 import { loadConnector } from './load-definitions.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
@@ -75,7 +75,7 @@ test('[YML-03] a connector loads from YAML to the same object as in code', () =>
       },
     ],
   })
-  const plain = ({ operations, open: _open, ...rest }: typeof inCode) => ({
+  const plain = ({ operations, open: _open, ...rest }: ConnectorDefinition) => ({
     ...rest,
     operations: operations.map(({ input: _input, output: _output, ...contract }) => contract),
   })

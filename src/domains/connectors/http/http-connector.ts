@@ -10,6 +10,7 @@ import {
   type ConnectorResult,
   type ConnectorTools,
   defineConnector,
+  type OperationsOf,
   unsupported,
 } from '../connector.ts'
 import { openAuthorizer } from './authorize.ts'
@@ -51,12 +52,17 @@ export type HttpSigning = {
   readonly client_id?: string
 }
 
-export type HttpConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &
+type HttpOperation = ConnectorInput['operations'][number] & HttpForm
+
+export type HttpConnectorInput<Operations extends readonly HttpOperation[] = readonly HttpOperation[]> = Pick<
+  ConnectorInput,
+  'name' | 'description'
+> &
   Partial<Omit<ConnectorInput, 'open' | 'connector_type' | 'operations' | 'settings' | 'auth'>> &
   Network & {
     readonly base_url: string
     readonly auth?: Partial<ConnectorAuth> & HttpSigning
-    readonly operations: readonly (ConnectorInput['operations'][number] & HttpForm)[]
+    readonly operations: Operations
     /** The header of the idempotency key; `idempotency-key` by default. */
     readonly idempotency_header?: string
     readonly redirects_max?: number
@@ -101,7 +107,9 @@ function findFormFlaws(operation: HttpConnectorInput['operations'][number]): rea
 
 const REDIRECTS_MAX = 3
 
-export function httpConnector(input: HttpConnectorInput): ConnectorDefinition {
+export function httpConnector<const Operations extends readonly HttpOperation[]>(
+  input: HttpConnectorInput<Operations>,
+): ConnectorDefinition & OperationsOf<Operations> {
   const { base_url, auth, operations, reach, headers = {}, ...more } = input
   const { idempotency_header: _header, redirects_max: _redirects, ca: _ca, resolve: _resolve, ...declared } = more
   const base = URL.canParse(base_url) ? new URL(base_url) : new URL('https://invalid.')

@@ -3,6 +3,7 @@ import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import type { Operation } from '#kernel/step'
 import {
   type Connector,
   type ConnectorDefinition,
@@ -27,13 +28,19 @@ export type McpToolTerms = Partial<
 > & {
   /** Its name on the server, if it is not that of the operation. */
   readonly tool?: string
+  /** The type of its input for the steps of commands. The approved definition of the server checks the call. */
+  readonly input?: z.ZodType<object, object>
+  /** The type of its structured output. */
+  readonly output?: z.ZodType
 }
 
-export type McpConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &
+type McpTools = Readonly<Record<string, McpToolTerms>>
+
+export type McpConnectorInput<Tools extends McpTools = McpTools> = Pick<ConnectorInput, 'name' | 'description'> &
   Partial<Omit<ConnectorInput, 'open' | 'connector_type' | 'operations' | 'settings' | 'auth' | 'flaws' | 'pinned'>> & {
     readonly server: McpServer
     /** By operation: lower-case letters, digits and `_`. A tool that is not listed here cannot be called. */
-    readonly tools: Readonly<Record<string, McpToolTerms>>
+    readonly tools: Tools
   }
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
@@ -145,7 +152,23 @@ function withoutPatterns(schema: JsonValue): JsonObject {
   return strip(schema) as JsonObject
 }
 
-export function mcpConnector(input: McpConnectorInput): ConnectorDefinition {
+type InputOf<Terms> = Terms extends { readonly input: infer Schema extends z.ZodType<object, object> }
+  ? z.input<Schema>
+  : JsonObject
+type ResultOf<Terms> = {
+  readonly structured: Terms extends { readonly output: z.ZodType<infer Output> } ? Output : unknown
+}
+
+type ToolsOf<Tools extends McpTools> = {
+  readonly [Name in Exclude<keyof Tools & string, keyof ConnectorDefinition>]: Operation<
+    InputOf<Tools[Name]>,
+    ResultOf<Tools[Name]>
+  >
+}
+
+export function mcpConnector<const Tools extends McpTools>(
+  input: McpConnectorInput<Tools>,
+): ConnectorDefinition & ToolsOf<Tools> {
   const { server, tools, secret_refs = [], ...declared } = input
   const auth = 'http' in server ? server.http.auth : undefined
   const { mode = 'none', secret_ref = null, scopes = [] } = auth ?? {}
@@ -156,7 +179,7 @@ export function mcpConnector(input: McpConnectorInput): ConnectorDefinition {
     connector_type: 'mcp',
     auth: { mode, secret_ref, scopes },
     secret_refs: [...secret_refs, ...own],
-    operations: Object.entries(tools).map(([name, { tool = name, ...terms }]) => ({
+    operations: Object.entries(tools).map(([name, { tool = name, input: _input, output: _output, ...terms }]) => ({
       side_effect_class: 'opaque' as const,
       risk_level: 'medium' as const,
       approval_required: true,
@@ -171,7 +194,8 @@ export function mcpConnector(input: McpConnectorInput): ConnectorDefinition {
     pinned: { contractOf },
     flaws: findMcpFlaws(input),
     open: (own) => openMcp(input, own),
-  })
+    // The types of the steps come from the terms of the project, not from the server.
+  }) as ConnectorDefinition & ToolsOf<Tools>
 }
 
 function settingsOf({ server, tools }: McpConnectorInput): JsonObject {

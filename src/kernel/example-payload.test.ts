@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { examplePayload } from './task-types.ts'
+import { examplePayload } from './example-payload.ts'
 
 describe('an example payload', () => {
   test('has what is required, by type, format, choice and bound', () => {
