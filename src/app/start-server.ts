@@ -6,11 +6,11 @@ import { textId } from '#kernel/ids'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { findPortHolder, openNotices } from '#store'
 import { ensureAdminKey } from './admin-key.ts'
-import { openClosers, openOrClose } from './lifecycle.ts'
+import { type Closers, openClosers, openOrClose } from './lifecycle.ts'
 import type { Config } from './config.ts'
 import { keepHistory } from './history.ts'
 import { openHttpMetrics } from './telemetry.ts'
-import { openLog } from './log.ts'
+import { type Log, openLog } from './log.ts'
 import { openServerJobs } from './open-jobs.ts'
 import { type Base, openBase, type StartOptions } from './start-worker.ts'
 import { version } from './version.ts'
@@ -37,75 +37,103 @@ export type RunningServer = {
 /** The channel on which writers announce new events. */
 const EVENTS_CHANNEL = 'concord_events'
 
+/** The service without a port: the database, the runtime, and the handler of HTTP requests. */
+export type Service = Base & {
+  readonly keyFile: string
+  readonly authenticator: ReturnType<typeof openAuthenticator>
+  readonly jobs: ReturnType<typeof openServerJobs> extends Decision<infer Jobs> ? Jobs : never
+  /** Resolves when the data folder is gone. */
+  readonly lost: Promise<Refusal>
+  readonly fetch: (request: Request, env?: object) => Promise<Response>
+  /** Ends the streams, which never end by themselves. */
+  endStreams(): void
+}
+
+export async function openService(
+  options: StartOptions,
+  deps: SystemDeps,
+  log: Log,
+  closers: Closers,
+): Promise<Decision<Service>> {
+  const { config } = options
+  const base = await openBase({ ...options, works: config.works === '1' }, deps, log, closers)
+  if (!base.ok) return base
+  const { db } = base.value
+  const identity = { db, ...deps }
+  const { keyFile, orgId } = await ensureAdminKey(identity, config.home, textId('trace', deps.randomBytes(16)))
+  const watched = await watchHome(config, log)
+  closers.add(() => watched.close())
+  await base.value.work.startSchedules()
+  const authenticator = openAuthenticator({
+    db,
+    now: deps.now,
+    elapsedMs: () => performance.now(),
+    provider: providerOf(config),
+    onError: (error) => log.warn({ err: error }, 'could not record the use of a key'),
+  })
+  closers.add(() => authenticator.close())
+  const onError = (error: unknown) => log.warn({ err: error }, 'the event feed was interrupted')
+  const notices = openNotices(db, { onError })
+  closers.add(() => notices.close())
+  const closing = new AbortController()
+  const jobs = openServerJobs({ ...options, log, orgId, stop: closing.signal })
+  if (!jobs.ok) return jobs
+  closers.add(() => jobs.value?.close() ?? Promise.resolve())
+  const api = createApi({
+    ...identity,
+    ...servedBy(config, base.value),
+    log,
+    version,
+    feed: { notices, channel: EVENTS_CHANNEL, onError },
+    closing: closing.signal,
+    ...(jobs.value && { scheduler: jobs.value.api }),
+    authenticate: authenticator.authenticate,
+    callers: authenticator.callers,
+  })
+  return accept({
+    ...base.value,
+    keyFile,
+    authenticator,
+    jobs: jobs.value,
+    lost: watched.lost,
+    endStreams: () => closing.abort(),
+    async fetch(request, env = {}) {
+      const response = await api.fetch(request, env)
+      // Sent after the commit and coalesced: a notice inside every commit would make writers wait for each other.
+      if (request.method !== 'GET' && response.ok) notices.announce(EVENTS_CHANNEL)
+      return response
+    },
+  })
+}
+
 export async function startServer(options: StartOptions): Promise<Decision<RunningServer>> {
   const { config, deps = systemDeps(), log = openLog(options.config.logLevel) } = options
   const closers = openClosers(log)
   return openOrClose(closers, async () => {
-    const base = await openBase({ ...options, works: config.works === '1' }, deps, log, closers)
-    if (!base.ok) return base
-    const { db, database, schemaVersion } = base.value
-    const identity = { db, ...deps }
-    const { keyFile, orgId } = await ensureAdminKey(identity, config.home, textId('trace', deps.randomBytes(16)))
-    const watched = await watchHome(config, log)
-    closers.add(() => watched.close())
-    await base.value.work.startSchedules()
-    const authenticator = openAuthenticator({
-      db,
-      now: deps.now,
-      elapsedMs: () => performance.now(),
-      provider: providerOf(config),
-      onError: (error) => log.warn({ err: error }, 'could not record the use of a key'),
-    })
-    closers.add(() => authenticator.close())
-    const onError = (error: unknown) => log.warn({ err: error }, 'the event feed was interrupted')
-    const notices = openNotices(db, { onError })
-    closers.add(() => notices.close())
-    // Streams never end by themselves. They are aborted first, then the server waits for the other requests.
-    const closing = new AbortController()
-    const jobs = openServerJobs({ ...options, log, orgId, stop: closing.signal })
-    if (!jobs.ok) return jobs
-    closers.add(() => jobs.value?.close() ?? Promise.resolve())
-    const api = createApi({
-      ...identity,
-      ...servedBy(config, base.value),
-      log,
-      version,
-      feed: { notices, channel: EVENTS_CHANNEL, onError },
-      closing: closing.signal,
-      ...(jobs.value && { scheduler: jobs.value.api }),
-      authenticate: authenticator.authenticate,
-      callers: authenticator.callers,
-    })
-    const announcing = {
-      async fetch(request: Request, env: object) {
-        const response = await api.fetch(request, env)
-        // Sent after the commit and coalesced: a notice inside every commit would make writers wait for each other.
-        if (request.method !== 'GET' && response.ok) notices.announce(EVENTS_CHANNEL)
-        return response
-      },
-    }
-    const server = await listen(announcing, config, deps)
+    const opened = await openService(options, deps, log, closers)
+    if (!opened.ok) return opened
+    const { database, schemaVersion, keyFile, jobs, work, lost, fetch, endStreams, url } = opened.value
+    const server = await listen({ fetch }, config, deps)
     if (!server.ok) return server
+    // Streams are aborted first, then the server waits for the other requests.
     closers.add(() => {
-      closing.abort()
+      endStreams()
       return server.value.close()
     })
-    jobs.value?.begin()
-    const stopHistory = keepHistory(config, base.value.url, deps, log)
+    jobs?.begin()
+    const stopHistory = keepHistory(config, url, deps, log)
     if (stopHistory) closers.add(stopHistory)
-    const close = () => closers.closeAll()
-    const schedulerFile = jobs.value?.api.scheduler.db.file
     return accept({
       address: server.value.url,
       home: config.home,
       database,
       keyFile,
       schemaVersion,
-      taskNames: [...base.value.work.commands.catalog.tasks.keys()],
-      schedulerFile,
+      taskNames: [...work.commands.catalog.tasks.keys()],
+      schedulerFile: jobs?.api.scheduler.db.file,
       environmentName: config.environmentName,
-      lost: watched.lost,
-      close,
+      lost,
+      close: () => closers.closeAll(),
     })
   })
 }

@@ -18,6 +18,8 @@ export type StartOptions = {
   readonly environment: Environment
   /** The folder of the project, with its `concord.config.ts`. */
   readonly folder: string
+  /** Replaces the project of the folder. */
+  readonly project?: Project | undefined
   readonly deps?: SystemDeps
   readonly log?: Log
   readonly onProgress?: (step: string) => void
@@ -37,7 +39,7 @@ export type Base = {
 }
 
 /** The role of the connections; see docs/decisions/0008-two-database-roles.md. */
-const ENGINE_ROLE = 'concord_engine'
+export const ENGINE_ROLE = 'concord_engine'
 /** A process without connections of its own would take turns that it cannot run. */
 const POOL_MIN = 2
 
@@ -63,7 +65,7 @@ export async function openBase(
   closers: Closers,
 ): Promise<Decision<Base>> {
   const { config, environment, folder, onProgress = () => {}, works = true } = options
-  const project = await loadProject(folder)
+  const project = options.project ? accept(options.project) : await loadProject(folder)
   if (!project.ok) return project
   const telemetry = await openTelemetry(environment, version)
   closers.add(() => telemetry.close())

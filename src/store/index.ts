@@ -66,5 +66,5 @@ export {
   type Statement,
 } from './statement.ts'
 export { defineTable, type Table } from './table.ts'
-export { together, type Tx } from './transaction.ts'
+export { adoptTransaction, type ForeignClient, together, type Tx } from './transaction.ts'
 export { isLostRace, storedMachine, transition, type TransitionResult } from './transition.ts'

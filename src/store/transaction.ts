@@ -6,7 +6,7 @@ import type pg from 'pg'
 import { KernelFault } from '#kernel/errors'
 import { isRefusal, type Refusal } from '#kernel/refusal'
 import { isSilence, outcomeOf, sqlStateOf } from './faults.ts'
-import { type Sql, sqlOn } from './statement.ts'
+import { columnName, type Sql, sqlOn } from './statement.ts'
 
 /** A transaction in progress. Functions that take a `Tx` never begin or end one. */
 export interface Tx extends Sql {
@@ -75,6 +75,38 @@ export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClien
       client.release(broken)
     }
   }
+}
+
+/** A connection of another program, of the package `pg`, with an open transaction. */
+export type ForeignClient = Pick<pg.ClientBase, 'query'>
+
+/** The settings that the work may change. They are those of the other program again afterwards. */
+const BORROWED = ['role', 'lock_timeout']
+
+/**
+ * Runs a part of a transaction that another program commits or rolls back. What the part wrote is undone if it throws or returns a
+ * refusal. Its hooks after the commit do not run, because only the other program learns of the commit.
+ */
+export async function adoptTransaction<T>(
+  foreign: ForeignClient,
+  role: string,
+  work: (tx: Tx) => Promise<T>,
+): Promise<T> {
+  const client = foreign as pg.PoolClient
+  const found = await client.query<Record<string, string>>(
+    `select ${BORROWED.map((name) => `current_setting('${name}') as ${name}`).join(', ')}`,
+  )
+  const outer = { life: { isOver: false, firstFault: undefined }, hooks: { committed: [], undone: [] } }
+  const restore = () =>
+    client.query(`select ${BORROWED.map((name, at) => `set_config('${name}', $${at + 1}, true)`).join(', ')}`, [
+      ...BORROWED.map((name) => found.rows[0]?.[name] ?? ''),
+    ])
+  return inSavepoint(client, outer, 1, async (tx) => {
+    await tx.query(`set local role ${columnName(role)}`)
+    const value = await work(tx)
+    await restore()
+    return value
+  })
 }
 
 type Life = { isOver: boolean; firstFault: unknown; committed?: Refusal }

@@ -46,6 +46,10 @@ export type SubmitCommand = {
    * other outcome, also one that is recorded, is left to a second submit after a new look-up.
    */
   readonly accessVersion?: string | undefined
+  /**
+   * Inserts the command in this transaction of the caller. It exists, and is woken, if the caller commits.
+   */
+  readonly tx?: Tx | undefined
   /** Runs in the transaction that inserts the command, only if it is new. A refusal rolls back both. */
   readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
 }
@@ -65,9 +69,9 @@ export async function submitCommand(
   if (!checked.ok) return input.accessVersion === undefined ? rejectRequest(deps, by, input, checked) : checked
   const { task } = checked.value
   const at = deps.now()
-  const mayInline = isInlineTask(deps, checked.value) && !input.dependsOn?.length
+  const mayInline = isInlineTask(deps, checked.value) && !input.dependsOn?.length && !input.tx
   // A command with dependencies is woken by their ends, through the runtime.
-  const turn = mayInline || input.dependsOn?.length ? undefined : deps.turns?.offer(task.queue)
+  const turn = mayInline || input.dependsOn?.length || input.tx ? undefined : deps.turns?.offer(task.queue)
   const command: StoredCommand = {
     ...rowOf(deps, by, input, checked.value, at),
     run_after: new Date(at.getTime() + (mayInline ? INLINE_GRACE_MS : 0)),
@@ -82,14 +86,16 @@ export async function submitCommand(
     accessVersion: input.accessVersion,
   }
   const opening =
-    input.dependsOn?.length || input.alongside ? insertWithMore(deps, bare, input) : open(deps, bare, mayInline)
+    input.dependsOn?.length || input.alongside || input.tx
+      ? insertWithMore(deps, bare, input)
+      : open(deps, bare, mayInline)
   const opened = await opening.catch((error: unknown) => {
     turn?.release()
     throw error
   })
   if (!opened.ok || !opened.value.inserted) turn?.release()
   if (!opened.ok) return opened
-  await failpoint('commands.submitted')
+  if (!input.tx) await failpoint('commands.submitted')
   const { inserted, row: stored, decided, isTried = false } = opened.value
   if (!inserted) {
     const hasTerms = input.cancellationMode !== undefined || (input.dependsOn ?? []).length > 0
@@ -97,6 +103,10 @@ export async function submitCommand(
     const repeat = { task, payload: input.payload, hasTerms, mayRead }
     const first = decideRepeat(stored, command, repeat)
     return first.ok ? accept({ command: first.value, isNew: false }) : rejectRequest(deps, by, input, first)
+  }
+  if (input.tx) {
+    await deps.wake(processOf(stored.command_id), { tx: input.tx, queue: task.queue })
+    return accept({ command: stored, isNew: true })
   }
   if (decided) await passAfter(decided.draft.write)
   // The command is committed: an error from here on must not look like a refusal. The driver meets the same error and records it.
@@ -363,10 +373,10 @@ async function failMalformed(
 async function insertWithMore(
   deps: Pick<CommandDeps, 'db' | 'inserts'>,
   bare: NewCommand,
-  { dependsOn: parents = [], alongside }: Pick<SubmitCommand, 'dependsOn' | 'alongside'>,
+  { dependsOn: parents = [], alongside, tx: given }: Pick<SubmitCommand, 'dependsOn' | 'alongside' | 'tx'>,
 ): Promise<Decision<Opened>> {
   const { command_id, workspace_id, created_at } = bare.command
-  return deps.db.transaction(async (tx) => {
+  const insert = async (tx: Tx): Promise<Decision<Opened>> => {
     await tx.query(`set local ${KEY_WAIT}`)
     const opened = await deps.inserts.insertIn(tx, bare).catch((error: unknown) => {
       const refusal = keyedBy(bare.command) === null ? undefined : refuseInProgress(error)
@@ -383,5 +393,6 @@ async function insertWithMore(
     }
     const more = await alongside?.(tx, opened.value.row)
     return more?.ok === false ? more : opened
-  })
+  }
+  return given ? given.savepoint(insert) : deps.db.transaction(insert)
 }

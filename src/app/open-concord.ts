@@ -1,0 +1,118 @@
+/** Concord inside another program: the same service without a port, and a client that calls it in the process. */
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { type Client, type CommandRef, ConcordError, connect, type Submitted } from '#client'
+import { actingFor, submitCommand } from '#domains/commands'
+import { encodeId, textId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
+import type { Decision } from '#kernel/refusal'
+import { adoptTransaction, type ForeignClient } from '#store'
+import { type Environment, readConfig } from './config.ts'
+import { openClosers, openOrClose } from './lifecycle.ts'
+import { type Log, openLog } from './log.ts'
+import type { Project } from './project.ts'
+import { ENGINE_ROLE } from './start-worker.ts'
+import { openService, type Service } from './start-server.ts'
+import { type SystemDeps, systemDeps } from './system-deps.ts'
+
+export type ConcordOptions = {
+  /** Its effects may use the services of the program. */
+  readonly project: Project
+  /** Default: a Postgres of its own in the data folder. */
+  readonly databaseUrl?: string
+  /** The data folder. Default: `.concord` in the working directory. */
+  readonly home?: string
+  /** Further settings, as `CONCORD_…` variables. The environment of the process is not read. */
+  readonly settings?: Environment
+  readonly deps?: SystemDeps
+  readonly log?: Log
+}
+
+type SubmitOptions = {
+  /** The idempotency key of the request: the same for every repetition. */
+  readonly key?: string
+  /** A connection of the caller with an open transaction in the same database: the command commits with the rows of the caller. */
+  readonly tx?: ForeignClient
+}
+
+export type Concord = Omit<Client, 'submit'> & {
+  submit<Input extends object, Result>(
+    command: CommandRef<Input, Result>,
+    input: Input,
+    options?: SubmitOptions,
+  ): Promise<Submitted<Result>>
+  /** The same program as another caller. */
+  as(key: string): Concord
+  /** Handles a request of the HTTP API: mount it in another server. */
+  fetch(request: Request): Promise<Response>
+  close(): Promise<void>
+}
+
+/** Opens Concord in this process. It takes no port and handles no signals. Throws a `ConcordError` if it cannot start. */
+export async function openConcord(options: ConcordOptions): Promise<Concord> {
+  const { project, databaseUrl, home, settings = {}, deps = systemDeps() } = options
+  const folder = process.cwd()
+  const environment = {
+    ...settings,
+    ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
+    ...(home === undefined ? {} : { CONCORD_HOME: resolve(folder, home) }),
+  }
+  const config = valueOf(readConfig(environment, folder))
+  const log = options.log ?? openLog(settings['CONCORD_LOG_LEVEL'] === undefined ? 'warn' : config.logLevel)
+  const closers = openClosers(log)
+  const started = { config, environment, folder, project, deps, log }
+  const service = valueOf(await openOrClose(closers, () => openService(started, deps, log, closers)))
+  closers.add(() => Promise.resolve(service.endStreams()))
+  const key = (await readFile(service.keyFile, 'utf8')).trim()
+  const fallback = config.workspace ?? config.defaultWorkspace
+  return callerOf({ service, deps, fallback, close: () => closers.closeAll() }, key)
+}
+
+const ORIGIN = 'http://127.0.0.1'
+
+type Opened = {
+  readonly service: Service
+  readonly deps: SystemDeps
+  /** The workspace of a caller who names none. */
+  readonly fallback: string | undefined
+  close(): Promise<void>
+}
+
+function callerOf(opened: Opened, key: string): Concord {
+  const { service, deps, fallback, close } = opened
+  const fetch = (request: Request) => service.fetch(request)
+  const client = connect({ url: ORIGIN, key, fetch })
+  return {
+    ...client,
+    fetch,
+    close,
+    as: (other) => callerOf(opened, other),
+    async submit<Input extends object, Result>(
+      { taskName }: CommandRef<Input, Result>,
+      input: Input,
+      { key: idempotencyKey, tx }: SubmitOptions = {},
+    ) {
+      const asked = { bearer: key, role: 'writer' as const, sources: { fallback } }
+      const looked = valueOf(await service.authenticator.callers.look(asked))
+      const workspace = valueOf(looked.workspace)
+      const submit = (own?: Parameters<typeof submitCommand>[2]['tx']) =>
+        submitCommand(service.work.commands, actingFor(looked.principal, textId('trace', deps.randomBytes(16))), {
+          workspaceId: workspace.id,
+          taskName,
+          payload: input as JsonObject,
+          idempotencyKey,
+          ingress: 'user_request',
+          requestId: textId('request', deps.randomBytes(16)),
+          tx: own,
+        })
+      const { command } = valueOf(await (tx ? adoptTransaction(tx, ENGINE_ROLE, submit) : submit()))
+      return { command_id: encodeId('command', command.command_id), status: command.status }
+    },
+  }
+}
+
+function valueOf<T>(decision: Decision<T>): T {
+  if (decision.ok) return decision.value
+  const { code, reason: detail, hint, path, facts } = decision
+  throw new ConcordError(0, { code, detail, ...(hint && { hint }), ...(path && { path }), ...(facts && { facts }) })
+}

@@ -1,0 +1,212 @@
+/** A typed client of the HTTP API: every operation by its path, and commands by their definitions. It throws refusals. */
+import createClient, { type Client as ApiClient } from 'openapi-fetch'
+import type { components, paths } from './api-types.ts'
+import { readServerEvents } from './server-events.ts'
+
+export type CommandView = components['schemas']['Command']
+export type ApprovalView = components['schemas']['ApprovalDetail']
+export type Explanation = components['schemas']['Explanation']
+export type EventView = components['schemas']['DomainEvent']
+type Problem = components['schemas']['Problem']
+
+/** The parts of a definition that a client uses, so that a browser can import the type alone. */
+export type CommandRef<Input extends object, Result> = {
+  readonly taskName: string
+  readonly input: { readonly _zod: { readonly input: Input } }
+  readonly resultType?: Result
+}
+
+/** A command that was recorded. */
+export type Submitted<Result = unknown> = {
+  readonly command_id: string
+  readonly status: CommandView['status']
+  /** Only a type. */
+  readonly resultType?: Result
+}
+
+/** A command, or its id. */
+type Named<Result = unknown> = string | Submitted<Result> | CommandOf<Result>
+
+export type CommandOf<Result = unknown> = Omit<CommandView, 'result'> & {
+  /** Null until the command has succeeded. */
+  readonly result: Result | null
+  /** Only a type. */
+  readonly resultType?: Result
+}
+
+/** A refusal of the server: a stable code, what was wrong, where, and what to do. */
+export class ConcordError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly hint: string | undefined
+  readonly path: string | undefined
+  readonly facts: Readonly<Record<string, unknown>>
+
+  constructor(status: number, { code, detail, hint, path, facts }: Partial<Problem>) {
+    super([detail ?? `The server answered ${status}.`, hint].filter(Boolean).join(' '))
+    this.name = 'ConcordError'
+    this.status = status
+    this.code = code ?? 'unknown'
+    this.hint = hint
+    this.path = path
+    this.facts = facts ?? {}
+  }
+}
+
+export type ConnectOptions = {
+  readonly url: string
+  readonly key: string
+  /** The short name of a workspace. Default: the workspace of the key. */
+  readonly workspace?: string
+  /** Replaces the `fetch` of the platform. */
+  readonly fetch?: (request: Request) => Promise<Response>
+}
+
+type SubmitOptions = {
+  /** The idempotency key of the request: the same for every repetition. */
+  readonly key?: string
+}
+type WaitOptions = { readonly timeoutMs?: number; readonly signal?: AbortSignal }
+
+export type Client = {
+  /** Every operation of the API by its path, with typed parameters, bodies and answers. */
+  readonly api: ApiClient<paths>
+  /** Records a command. It runs after the answer. */
+  submit<Input extends object, Result>(
+    command: CommandRef<Input, Result>,
+    input: Input,
+    options?: SubmitOptions,
+  ): Promise<Submitted<Result>>
+  get<Result = unknown>(command: Named<Result>): Promise<CommandOf<Result>>
+  /** Waits until the command has ended or needs a person. */
+  wait<Result = unknown>(command: Named<Result>, options?: WaitOptions): Promise<CommandOf<Result>>
+  why(command: Named): Promise<Explanation>
+  cancel(command: Named, reason?: string): Promise<CommandView>
+  /** Submits the command that undoes this one, and returns it. */
+  undo(command: Named, reason?: string): Promise<CommandView>
+  /** The approvals that wait for the caller. */
+  inbox(): Promise<readonly components['schemas']['Approval'][]>
+  /** Approves what the caller has read: every open approval of the command that is theirs to decide. */
+  approve(command: Named, reason?: string): Promise<void>
+  reject(command: Named, reason: string): Promise<void>
+  /** Events from now on, or after a cursor. Ends with the signal. */
+  events(options?: { readonly after?: string; readonly signal?: AbortSignal }): AsyncIterable<EventView>
+}
+
+const POLL_FIRST_MS = 25
+const POLL_LAST_MS = 1_000
+const WAIT_MS = 600_000
+const RESTS: ReadonlySet<string> = new Set([
+  'succeeded',
+  'failed',
+  'cancelled',
+  'compensated',
+  'rejected',
+  'waiting_for_approval',
+  'waiting_for_input',
+  'blocked',
+])
+
+export function connect({ url, key, workspace, fetch: send }: ConnectOptions): Client {
+  const headers = { authorization: `Bearer ${key}`, ...(workspace === undefined ? {} : { 'x-workspace': workspace }) }
+  const api = createClient<paths>({ baseUrl: url, headers, ...(send && { fetch: send }) })
+
+  async function get<Result>(command: Named<Result>): Promise<CommandOf<Result>> {
+    const params = { path: { command_id: idOf(command) } }
+    return valueOf(await api.GET('/commands/{command_id}', { params })) as CommandOf<Result>
+  }
+
+  async function wait<Result>(command: Named<Result>, { timeoutMs = WAIT_MS, signal }: WaitOptions = {}) {
+    const until = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])])
+    for (let pauseMs = POLL_FIRST_MS; ; pauseMs = Math.min(pauseMs * 1.5, POLL_LAST_MS)) {
+      const found = await get<Result>(command)
+      if (RESTS.has(found.status)) return found
+      until.throwIfAborted()
+      await pause(pauseMs, until)
+    }
+  }
+
+  async function decide(command: Named, decision: 'approved' | 'rejected', reason: string | undefined) {
+    const { items } = valueOf(await api.GET('/approvals', { params: { query: { mine: 'true' } } }))
+    const asked = items.filter((approval) => approval.command_id === idOf(command))
+    if (asked.length === 0)
+      throw new ConcordError(404, {
+        code: 'approvals.approval.none',
+        detail: 'No approval of this command waits for you.',
+        hint: 'Read `why` of the command: it names who is asked.',
+      })
+    for (const { approval_id, payload_hash } of asked)
+      valueOf(
+        await api.POST('/approvals/{approval_id}/resolve', {
+          params: { path: { approval_id } },
+          body: { decision, payload_hash, ...(reason === undefined ? {} : { reason }) },
+        }),
+      )
+  }
+
+  return {
+    api,
+    async submit<Input extends object, Result>(
+      { taskName }: CommandRef<Input, Result>,
+      input: Input,
+      { key: idempotency_key }: SubmitOptions = {},
+    ) {
+      const body = { task_name: taskName, payload: input as Record<string, never> }
+      return valueOf(
+        await api.POST('/commands', { body: idempotency_key === undefined ? body : { ...body, idempotency_key } }),
+      )
+    },
+    get,
+    wait,
+    async why(command) {
+      const params = { path: { command_id: idOf(command) } }
+      return valueOf(await api.GET('/commands/{command_id}/explanation', { params }))
+    },
+    async cancel(command, reason) {
+      const params = { path: { command_id: idOf(command) } }
+      return valueOf(
+        await api.POST('/commands/{command_id}/cancel', { params, body: reason === undefined ? {} : { reason } }),
+      )
+    },
+    async undo(command, reason) {
+      const params = { path: { command_id: idOf(command) } }
+      const undo = valueOf(
+        await api.POST('/commands/{command_id}/undo', { params, body: reason === undefined ? {} : { reason } }),
+      )
+      return get(undo)
+    },
+    async inbox() {
+      return valueOf(await api.GET('/approvals', { params: { query: { mine: 'true' } } })).items
+    },
+    approve: (command, reason) => decide(command, 'approved', reason),
+    reject: (command, reason) => decide(command, 'rejected', reason),
+    async *events({ after, signal } = {}) {
+      const query = after === undefined ? {} : { after }
+      const { data, error, response } = await api.GET('/events', {
+        params: { query },
+        parseAs: 'stream',
+        ...(signal && { signal }),
+      })
+      if (!data) throw new ConcordError(response.status, (error ?? {}) as Partial<Problem>)
+      for await (const event of readServerEvents(data as ReadableStream<Uint8Array>))
+        if (event.data !== '') yield JSON.parse(event.data) as EventView
+    },
+  }
+}
+
+function idOf(command: Named): string {
+  return typeof command === 'string' ? command : command.command_id
+}
+
+function valueOf<Data>({ data, error, response }: { data?: Data; error?: unknown; response: Response }): Data {
+  if (data !== undefined) return data
+  throw new ConcordError(response.status, (error ?? {}) as Partial<Problem>)
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => (clearTimeout(timer), reject(signal.reason as Error))
+    const timer = setTimeout(() => (signal.removeEventListener('abort', stop), resolve()), ms)
+    signal.addEventListener('abort', stop, { once: true })
+  })
+}
