@@ -1,14 +1,21 @@
 /** The exports of the package `concord`: the service as a whole. Its parts are `concord/kernel`, `concord/store` and `concord/scheduler`. */
 export { type Config, type Environment, readConfig } from '#app/config'
 export { defineProject, type Project } from '#app/project'
+export { type Concord, type ConcordOptions, openConcord } from '#app/open-concord'
 export { type RunningServer, startServer } from '#app/start-server'
 export type { StartOptions } from '#app/start-worker'
 export { type SystemDeps, systemDeps } from '#app/system-deps'
 export { version } from '#app/version'
 export type { Decision, Refusal } from '#kernel/refusal'
+export { from, type Operation, type Step } from '#kernel/step'
+export { ConcordError } from '#client'
 export { type ApprovalType, defineApprovalType } from '#domains/approvals'
 export { type ArtifactType, defineArtifactType } from '#domains/artifacts'
 export {
+  allow,
+  ask,
+  type CommandDefinition,
+  defineCommand,
   defineCommandType,
   defineConnectorOperation,
   defineEffect,
@@ -18,9 +25,12 @@ export {
   defineSchedule,
   defineTask,
   type Definition,
+  delay,
+  deny,
   EffectFailure,
   EffectPending,
   loadConnector,
+  needInput,
   registerRetry,
   type ScheduleSpec,
 } from '#domains/commands'

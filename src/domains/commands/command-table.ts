@@ -63,6 +63,7 @@ export const patchedColumns = {
 } as const
 
 export const patchedEffectColumns = {
+  effect_payload: `u.set->'effect_payload'`,
   result: `nullif(u.set->'result', 'null')`,
   error: `u.set->>'error'`,
   error_class: `u.set->>'error_class'`,

@@ -34,6 +34,7 @@ import { reconcileAsk } from './asks.ts'
 import type { Awaits, EffectClass } from './catalog/effect-definition.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
 import { type AttemptFailure, contentOf, type EffectHandler, findHandler, readBackOf, taskOf } from './tasks.ts'
+import { fillInputs } from './step-inputs.ts'
 
 type AfterAttempt =
   | { readonly t: 'retry'; readonly delayMs: number }
@@ -88,7 +89,9 @@ const LOOK_AGAIN_MS = 30_000
 const PROCESS_AGAIN_MS = 60_000
 
 /** Begins an attempt. The statement that writes it checks that the command is still in the state in which it was read. */
-export function beginEffect({ command }: CommandWithEffects, { turn }: Seen, effect: StoredEffect): Step {
+export function beginEffect(found: CommandWithEffects, { turn }: Seen, effect: StoredEffect): Step {
+  const { command } = found
+  const effect_payload = effect.status === 'planned' ? fillInputs(found, effect) : undefined
   // Executing with no retry due: an earlier attempt may have done it. That stays in doubt until the provider reports it.
   const isCut = effect.status === 'executing' && effect.run_after === null
   const attempt = effect.attempt + 1
@@ -99,12 +102,18 @@ export function beginEffect({ command }: CommandWithEffects, { turn }: Seen, eff
     by: workerActor,
     set: {
       ...(isCut ? { read_back: { outcome: 'unknown' } } : {}),
+      ...(effect_payload && { effect_payload }),
       attempt,
       run_after: null,
       turn_token: turn?.token ?? null,
       executed_by_runtime_workflow_id: turn && (command.runtime_workflow_id ?? turn.name),
     },
-    payload: { attempt, max_attempts: effect.max_attempts, idempotency_key: effect.idempotency_key },
+    payload: {
+      attempt,
+      max_attempts: effect.max_attempts,
+      idempotency_key: effect.idempotency_key,
+      ...(effect_payload && { payload: effect_payload }),
+    },
   }
   return { changes: [stay, change], next: { t: 'call', effectId: effect.domain_effect_id } }
 }

@@ -105,7 +105,9 @@ export async function submitCommand(
     return first.ok ? accept({ command: first.value, isNew: false }) : rejectRequest(deps, by, input, first)
   }
   if (input.tx) {
-    await deps.wake(processOf(stored.command_id), { tx: input.tx, queue: task.queue })
+    // Only the caller learns of the commit.
+    const { afterCommit: _commit, afterRollback: _rollback, ...tx } = input.tx
+    await deps.wake(processOf(stored.command_id), { tx, queue: task.queue })
     return accept({ command: stored, isNew: true })
   }
   if (decided) await passAfter(decided.draft.write)

@@ -1,0 +1,243 @@
+/** Concord inside a program: typed commands from submit to undo, results that go from step to step, facts, and the caller's own transaction. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { Hono } from 'hono'
+import pg from 'pg'
+import { z } from 'zod'
+import { ConcordError } from '#client'
+import { allow, ask, defineCommand, defineEffect, deny, EffectFailure } from '#domains/commands'
+import { from } from '#kernel/step'
+import { openTestDb, type TestDb } from '#test/database'
+import { type Concord, openConcord } from './open-concord.ts'
+
+const book: string[] = []
+const score = defineEffect('fraud.score', {
+  input: z.object({ customer: z.string() }),
+  class: 'read',
+  do: ({ input }) => Promise.resolve({ risk: 1, charge_id: `ch_${input.customer}` }),
+})
+const pay = defineEffect('payments.refund', {
+  input: z.object({ order_id: z.string(), amount: z.number(), charge: z.string() }),
+  class: 'keyed',
+  do({ input: { order_id, amount, charge } }) {
+    book.push(`pay ${order_id} ${amount} ${charge}`)
+    return Promise.resolve({ refund_id: `re_${order_id}` })
+  },
+  undo({ input, result }) {
+    book.push(`take back ${input.charge} ${result.refund_id}`)
+    return Promise.resolve({})
+  },
+})
+const tell = defineEffect('letters.send', {
+  input: z.object({ to: z.string(), refund: z.string() }),
+  class: 'keyed',
+  do({ input }) {
+    if (input.to === 'nobody') return Promise.reject(new EffectFailure('validation_error', 'no such address', 'no'))
+    return Promise.resolve({ letter: `${input.to}:${input.refund}` })
+  },
+})
+const input = z.object({ order_id: z.string(), customer: z.string(), amount: z.number().positive() })
+
+const refund = defineCommand('refund', {
+  input,
+  key: ({ order_id }) => `refund:${order_id}`,
+  facts: {
+    refundsOfCustomer: async ({ input: { customer }, workspaceId, sql }) => {
+      const count = `select count(*)::int as count from concord.commands
+        where workspace_id = $1 and command_type = 'refund' and payload->>'customer' = $2`
+      return (await sql<{ count: number }>(count, [workspaceId, customer]))[0]?.count ?? 0
+    },
+  },
+  policy: ({ amount }, { facts }) =>
+    amount > 5_000 || facts.refundsOfCustomer > 3
+      ? deny('Above 5000, or too many.')
+      : amount > 500
+        ? ask(2, 'refund-approver')
+        : amount >= 50
+          ? ask(1, 'refund-approver')
+          : allow(),
+  steps({ order_id, amount, customer }) {
+    const scored = score({ customer })
+    const paid = pay({ order_id, amount, charge: from(scored, 'charge_id') })
+    return [scored, paid, tell({ to: customer, refund: from(paid, 'refund_id') })]
+  },
+  result: (scored, paid, told) => ({ risk: scored.risk, refund: paid.refund_id, letter: told.letter }),
+  onFailure: 'undo',
+})
+
+describe('Concord in a process', () => {
+  let database: TestDb
+  let home: string
+  let concord: Concord
+  const listeners = () => ['SIGINT', 'SIGTERM', 'uncaughtException'].map((name) => process.listenerCount(name))
+  const before_ = listeners()
+
+  before(async () => {
+    database = await openTestDb()
+    home = await mkdtemp(join(tmpdir(), 'concord-in-process-'))
+    concord = await openConcord({
+      project: { catalog: [refund] },
+      databaseUrl: database.url,
+      home,
+      settings: { CONCORD_UNSAFE_TEST: '1', CONCORD_COUNT_INVITED_APPROVERS: '1' },
+    })
+  })
+  after(async () => {
+    await concord.close()
+    await database.close()
+    await rm(home, { recursive: true, force: true })
+  })
+
+  async function hire(name: string, ...roles: readonly string[]): Promise<Concord> {
+    const invited = await concord.api.POST('/people', { body: { external_id: `local:${name}`, role: 'writer' } })
+    assert.ok(invited.data, JSON.stringify(invited.error))
+    const { invitation } = invited.data
+    assert.ok(invitation)
+    const redeemed = await concord.api.POST('/invitations/redeem', { body: { invitation } })
+    assert.ok(redeemed.data, JSON.stringify(redeemed.error))
+    for (const role of roles) {
+      await concord.api.POST('/org-roles', { body: { slug: role, name: role } })
+      const params = { path: { user_id: invited.data.user_id } }
+      const given = await concord.api.POST('/people/{user_id}/org-roles', { params, body: { org_role: role } })
+      assert.ok(given.response.ok, JSON.stringify(given.error))
+    }
+    return concord.as(redeemed.data.key)
+  }
+  const submit = async (order_id: string, amount: number, customer = order_id, by = concord) =>
+    concord.wait(await by.submit(refund, { order_id, customer, amount }))
+
+  test('a command with a typed result, whose steps pass on results; the effect is recorded with what it was given', async () => {
+    const done = await submit('o1', 20, 'ana')
+    assert.equal(done.status, 'succeeded')
+    assert.deepEqual(done.result, { risk: 1, refund: 're_o1', letter: 'ana:re_o1' })
+    assert.deepEqual(book.splice(0), ['pay o1 20 ch_ana'])
+    const rows = await database.db.query<{ effect_payload: object }>(
+      `select effect_payload from concord.domain_effects where effect_type = 'payments.refund'`,
+    )
+    assert.deepEqual(rows, [{ effect_payload: { order_id: 'o1', amount: 20, charge: 'ch_ana' } }])
+    const undone = await concord.wait(await concord.undo(done))
+    assert.equal(undone.status, 'succeeded')
+    assert.deepEqual(book.splice(0), ['take back ch_ana re_o1'])
+  })
+
+  test('a failed step undoes what was done, with what it was given', async () => {
+    const done = await submit('o2', 20, 'nobody')
+    assert.equal(done.status, 'compensated')
+    assert.deepEqual(book.splice(0), ['pay o2 20 ch_nobody', 'take back ch_nobody re_o2'])
+  })
+
+  test('the policy denies, asks one, asks two; the facts of a decision are recorded with it', async () => {
+    const [dora, cem] = [await hire('dora', 'refund-approver'), await hire('cem', 'refund-approver')]
+    const denied = await submit('o3', 6_000)
+    assert.deepEqual([denied.status, denied.error], ['failed', 'Above 5000, or too many.'])
+    const one = await submit('o4', 100)
+    assert.equal(one.status, 'waiting_for_approval')
+    await assert.rejects(cem.as('cck_wrong').approve(one), ConcordError)
+    await dora.approve(one)
+    assert.equal((await concord.wait(one)).status, 'succeeded')
+    const two = await submit('o5', 600)
+    await dora.approve(two)
+    await assert.rejects(dora.approve(two), { code: 'approvals.approval.none' })
+    assert.equal((await concord.get(two)).status, 'waiting_for_approval')
+    await cem.approve(two, 'Checked with the customer.')
+    assert.equal((await concord.wait(two)).result?.refund, 're_o5')
+    const [decided] = await database.db.query<{ facts: object }>(
+      `select payload->'input'->'context'->'facts' as facts from concord.domain_events
+        where event_type = 'policy_evaluated' and payload->>'decision' = 'deny'`,
+    )
+    assert.deepEqual(decided, { facts: { 'refund.refundsOfCustomer': 1, inside: [] } })
+    assert.deepEqual(
+      book.splice(0).map((line) => line.split(' ').slice(0, 2).join(' ')),
+      ['pay o4', 'pay o5'],
+    )
+  })
+
+  test('one key is one thing done, whoever asks', async () => {
+    const again = await concord
+      .submit(refund, { order_id: 'o4', customer: 'x', amount: 1 })
+      .catch((error: unknown) => error)
+    assert.ok(again instanceof ConcordError)
+    assert.match(again.code, /^(idempotency|commands|key)/)
+    assert.ok(again.hint)
+  })
+
+  describe('in the transaction of the caller', () => {
+    const connected = async <T>(work: (client: pg.Client) => Promise<T>): Promise<T> => {
+      const client = new pg.Client({ connectionString: database.url })
+      await client.connect()
+      try {
+        return await work(client)
+      } finally {
+        await client.end()
+      }
+    }
+    const order = (order_id: string) => ({ order_id, customer: order_id, amount: 5 })
+
+    test('a rollback leaves nothing, a commit leaves both and the command runs', () =>
+      connected(async (client) => {
+        await client.query('create table orders (id text primary key)')
+        await client.query('begin')
+        await client.query(`insert into orders values ('t1')`)
+        const lost = await concord.submit(refund, order('t1'), { tx: client })
+        await client.query('rollback')
+        await assert.rejects(concord.get(lost), { status: 404 })
+        await client.query(`begin; set local lock_timeout = '7s'`)
+        await client.query(`insert into orders values ('t1')`)
+        const kept = await concord.submit(refund, order('t1'), { tx: client })
+        const own = await client.query<Record<string, string>>(
+          `select current_user = session_user as same, current_setting('lock_timeout') as lock`,
+        )
+        assert.deepEqual({ ...own.rows[0] }, { same: true, lock: '7s' })
+        await client.query('commit')
+        assert.equal((await concord.wait(kept)).status, 'succeeded')
+        assert.deepEqual(book.splice(0), ['pay t1 5 ch_t1'])
+      }))
+
+    test('a refusal leaves the transaction usable', () =>
+      connected(async (client) => {
+        await client.query('begin')
+        await client.query(`insert into orders values ('t2')`)
+        await assert.rejects(concord.submit({ ...refund, taskName: 'refnd' }, order('t2'), { tx: client }), {
+          code: 'task_unknown',
+        })
+        await client.query('commit')
+        const { rows } = await client.query(`select id from orders order by id`)
+        assert.deepEqual(rows, [{ id: 't1' }, { id: 't2' }])
+      }))
+
+    test('two writers with one key: one command, whoever commits first', () =>
+      connected((first) =>
+        connected(async (second) => {
+          for (const client of [first, second]) await client.query('begin')
+          const won = await concord.submit(refund, order('t3'), { tx: first, key: 'k3' })
+          const blocked = concord
+            .submit(refund, order('t3'), { tx: second, key: 'k3' })
+            .catch((error: unknown) => error)
+          await first.query('commit')
+          const other = await blocked
+          await second.query('commit')
+          if (other instanceof ConcordError) assert.equal(other.code, 'key_in_progress')
+          else assert.deepEqual(other, { ...won, status: (other as typeof won).status })
+          assert.equal((await concord.wait(won)).status, 'succeeded')
+          assert.deepEqual(book.splice(0), ['pay t3 5 ch_t3'])
+        }),
+      ))
+  })
+
+  test('the handler of requests mounts in another server at any path', async () => {
+    const app = new Hono().mount('/concord', concord.fetch)
+    const health = await app.request('http://127.0.0.1/concord/health')
+    assert.equal(health.status, 200)
+    assert.equal((await app.request('http://127.0.0.1/concord/commands')).status, 401)
+  })
+
+  test('it takes no signals', () => assert.deepEqual(listeners(), before_))
+
+  test('a start that is refused says what is wrong and what to do', async () => {
+    const wrong = openConcord({ project: { catalog: [refund] }, home, settings: { CONCORD_PROT: '1' } })
+    await assert.rejects(wrong, { code: 'app.setting.unknown', hint: /CONCORD_PORT/ })
+  })
+})
