@@ -23,6 +23,7 @@ import {
   move,
   need,
   type NewEffect,
+  openDraft,
   proceed,
   planEffect,
   releaseTurn,
@@ -77,7 +78,7 @@ export function fold(
 }
 
 /** A contract with `on_failure: undo` undoes what a failed run has done in the write that records the failure. A failed undo stays failed. */
-function undoAfterFailure(draft: Draft, step: Step, seen: Seen, at: Date): Step {
+function undoAfterFailure(draft: Draft, step: Step, seen: Pick<Seen, 'catalog'>, at: Date): Step {
   const { command } = draft.now
   if (!step.changes.some((change) => change.t === 'move' && change.to === 'failed')) return step
   if (command.status === 'compensating' || taskOf(seen.catalog, command)?.type.on_failure !== 'undo') return step
@@ -85,6 +86,20 @@ function undoAfterFailure(draft: Draft, step: Step, seen: Seen, at: Date): Step 
   if (steps.length + unsettled.length === 0) return step
   const kept = step.changes.filter(({ t }) => t !== 'release_turn')
   return { changes: [...kept, move('compensating', systemActor, { reason: 'on_failure' })], next: proceed }
+}
+
+/** Ends a run between two effects, when an operator says so. An attempt that has done nothing and would be retried has failed. */
+export function endRun(
+  found: CommandWithEffects,
+  seen: Pick<Seen, 'catalog'>,
+  error: string,
+  at: Date,
+): readonly Change[] {
+  const errorClass = 'approval_rejected'
+  const open = found.effects.find(({ status }) => status === 'executing')
+  const failed = open && failEffect(found, open, { errorClass, message: error, happened: 'no' }).changes
+  const step = fail(errorClass, error, set({ run_after: at }), ...(failed ?? []))
+  return undoAfterFailure(openDraft(found, 'any', at), step, seen, at).changes
 }
 
 /** Deterministic: the same rows, `seen`, time and ids give the same step. */
