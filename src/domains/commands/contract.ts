@@ -171,7 +171,10 @@ export const cancelBody = z
     force: z
       .boolean()
       .optional()
-      .meta({ example: false, description: 'For operators: end a command that no longer answers.' }),
+      .meta({
+        example: false,
+        description: 'For administrators: end a command that no longer answers, or free the key of one that has ended.',
+      }),
   })
   .meta({ id: 'CancelCommand' })
 export const retryBody = z.strictObject({ reason }).meta({ id: 'RetryCommand' })

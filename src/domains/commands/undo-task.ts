@@ -1,7 +1,7 @@
 /**
- * The shipped task Undo Command: undoes the effects of a command that has succeeded or failed, as a governed command, so that an agent may propose it. It
+ * The shipped task Undo Command: undoes the effects of a command that has succeeded, failed or was cancelled, as a governed command, so that an agent may propose it. It
  * names only the command; the effects and their order come from the rows and the catalog. A failed command compensates itself and ends `compensated`. A
- * command that succeeded keeps its status: the undos are effects of the Undo Command.
+ * command that succeeded or was cancelled keeps its status: the undos are effects of the Undo Command.
  */
 import { z } from 'zod'
 import { checkApproved } from '#domains/approvals'
@@ -125,13 +125,13 @@ export function judgeUndo(target: UndoTarget | undefined): Decision<UndoTarget> 
   const { status, command_type } = target
   const facts = { status }
   if (command_type === UNDO_TYPE) return refuse('commands.undo.of_undo', 'An undo cannot be undone.', { facts })
-  if (status !== 'succeeded' && status !== 'failed')
+  if (status !== 'succeeded' && status !== 'failed' && status !== 'cancelled')
     return refuse(
       'commands.undo.not_ended',
-      `Only a command that has succeeded or failed can be undone; this one ${sayState(status)}.`,
+      `Only a command that has succeeded, failed or was cancelled can be undone; this one ${sayState(status)}.`,
       { facts },
     )
-  if (target.cancellation_requested)
+  if (target.cancellation_requested && status === 'failed')
     return refuse('commands.undo.cancelling', 'Its cancel was requested and undoes its effects.', { facts })
   if (target.steps.length === 0)
     return refuse('commands.undo.nothing_left', 'None of its effects can be undone.', { facts })
@@ -158,7 +158,7 @@ const targetIn = (facts: Facts) => (facts['undo_target'] ?? undefined) as UndoTa
 const factsOf = (value: unknown): Facts => (typeof value === 'object' && value !== null ? (value as Facts) : {})
 const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
 
-/** Those who approved a command that succeeded approve its undo. Otherwise an operator does; an administrator's own request counts as one. */
+/** Those who approved a command that succeeded or was cancelled approve its undo. Otherwise an operator does; an administrator's own request counts as one. */
 function decideUndo({ command, context }: PolicyInput): PolicyAnswer {
   const judged = judgeUndo(targetIn(factsOf(context['facts'])))
   const { role } = factsOf(context['metadata'])
@@ -167,7 +167,7 @@ function decideUndo({ command, context }: PolicyInput): PolicyAnswer {
     return deny('Only the requester of a command and administrators may have it undone.')
   if (!judged.ok) return deny(judged.reason)
   const { steps, kept, status, approvers } = judged.value
-  const again = status === 'succeeded' ? approvers : []
+  const again = status === 'failed' ? [] : approvers
   if (again.length === 0 && role === 'admin' && context['run_as'] === 'user') return { decision: 'allow' }
   const stays = kept.length === 0 ? '' : ` It keeps ${kept.map(({ effect_type }) => effect_type).join(', ')}.`
   return {
@@ -186,7 +186,7 @@ const rule: PolicyRule = {
 
 function planOf(asked: JsonObject, facts: Facts): readonly EffectDraft[] {
   const target = targetIn(facts)
-  if (target?.status !== 'succeeded')
+  if (target?.status !== 'succeeded' && target?.status !== 'cancelled')
     return [{ effect_type: COMPENSATE, payload: { command_id: asked['command_id'] ?? null } }]
   return target.steps.map(({ effect_id, effect_type, compensation, nth }) => ({
     effect_type: undoTypeOf(compensation),
@@ -239,7 +239,7 @@ export function undoDefinitions(deps: () => CommandDeps): readonly Definition[] 
     }),
     defineTask({
       name: UNDO_COMMAND,
-      description: 'Undoes the effects of a command that has succeeded or failed.',
+      description: 'Undoes the effects of a command that has succeeded, failed or was cancelled.',
       command_type: UNDO_TYPE,
       function_name: UNDO_TYPE,
       ingress_types: ['user_request', 'agent_action'],
