@@ -21,7 +21,13 @@ import {
   type EffectDraft,
 } from './catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
-import { type CommandWithEffects, findCommand, type ForeignUndo, listForeignUndos } from './command-table.ts'
+import {
+  type CommandWithEffects,
+  findCommand,
+  type ForeignUndo,
+  listForeignUndos,
+  type StoredCommand,
+} from './command-table.ts'
 import type { FactSources } from './facts.ts'
 import { systemActor } from './change.ts'
 import { compensateCommand } from './change-command.ts'
@@ -36,8 +42,17 @@ export const UNDO_COMMAND = 'Undo Command'
 const KEY_TEMPLATE = 'undo:{command_id}'
 export const undoKeyOf = (commandId: string) => KEY_TEMPLATE.replace('{command_id}', encodeId('command', commandId))
 
+/** An id has several spellings. The stored one makes the key, so that one command has one undo. */
+function spellId(text: string): string {
+  const id = decodeId('command', text)
+  return id.ok ? encodeId('command', id.value) : text
+}
+
 const payload = z.strictObject({
-  command_id: z.string().refine((text) => decodeId('command', text).ok, 'the id of a command, cmd_…'),
+  command_id: z
+    .string()
+    .refine((text) => decodeId('command', text).ok, 'the id of a command, cmd_…')
+    .overwrite(spellId),
 })
 
 /** What an undo of the command would do now. JSON: it is recorded with the decision. */
@@ -142,12 +157,29 @@ export function judgeUndo(target: UndoTarget | undefined): Decision<UndoTarget> 
   return accept(target)
 }
 
+/**
+ * The command that an Undo Command names. An agent with a key of its own undoes only what it proposed: the facts are recorded with the decision, and it may
+ * read its own record.
+ */
+async function findNamed(
+  { db }: Pick<CommandDeps, 'db'>,
+  undo: StoredCommand,
+): Promise<CommandWithEffects | undefined> {
+  const found = await findCommand(db, undo.workspace_id, undoneIdOf(undo.payload))
+  const { agent } = undo.context
+  const isOwn = found?.command.requested_by === undo.requested_by && found.command.context.agent === agent
+  return agent === undefined || isOwn ? found : undefined
+}
+
 /** The facts about the command to undo. A command of another workspace is reported as not found. */
 export const undoFacts: FactSources = {
-  undo_target: async (deps, { workspace_id, command_id, payload: asked }) =>
-    (await findUndoTarget(deps, workspace_id, undoneIdOf(asked), command_id)) ?? null,
-  risk_level: async ({ db, catalog }, { workspace_id, payload: asked }) => {
-    const found = await findCommand(db, workspace_id, undoneIdOf(asked))
+  undo_target: async (deps, undo) => {
+    const named = await findNamed(deps, undo)
+    if (!named) return null
+    return (await findUndoTarget(deps, undo.workspace_id, named.command.command_id, undo.command_id)) ?? null
+  },
+  risk_level: async ({ db, catalog }, undo) => {
+    const found = await findNamed({ db }, undo)
     const task = found && taskOf(catalog, found.command)
     return task ? riskOf(task, found.command) : null
   },
