@@ -121,7 +121,8 @@ describe('a requester who administers people', () => {
     assert.equal(await decide(asked, thirdKey), '403 approvals.approver.same_issuer')
     assert.equal(await decide(asked, boss.key), '403 approvals.approver.issued_requester')
     const byThird = await request({ ...boss, key: thirdKey })
-    for (const key of [secondKey, boss.key]) assert.match(await decide(byThird, key), /403 .*(same_issuer|issued_requester)/)
+    for (const key of [secondKey, boss.key])
+      assert.match(await decide(byThird, key), /403 .*(same_issuer|issued_requester)/)
     // Neither the boss nor an administrator of the boss can give the role to somebody now.
     const late = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'writer', `late-${count}`)
     const lateId = `user_${late.principal.userId.replaceAll('-', '')}`

@@ -56,9 +56,7 @@ function countedIn(others: readonly Sibling[], person: string): readonly Sibling
 
 /** The persons who count for one of these approvals. */
 export function listCounted(others: readonly Pick<Sibling, 'status' | 'approved_by'>[]): readonly string[] {
-  return others.flatMap(({ status, approved_by }) =>
-    status === 'pending' || status === 'approved' ? approved_by : [],
-  )
+  return others.flatMap(({ status, approved_by }) => (status === 'pending' || status === 'approved' ? approved_by : []))
 }
 
 /** Whether the approval of the person would count now. `counted` are the persons who count for another approval of the command. */

@@ -93,8 +93,5 @@ test('[H3] a role counts unless the requester, or somebody they issued, granted 
   const asked = aRequest({ request_payload: older, created_at: new Date(ASKED) })
   assert.equal(kindOf(asked, aPerson([], [root], LATE)), 'role_by_requester')
   // A rule writes data_owner, the role is data-owner.
-  assert.equal(
-    kindOf(aRequest({ approver: 'role:data_owner' }), aPerson([], [root], LATE)),
-    'role_by_requester',
-  )
+  assert.equal(kindOf(aRequest({ approver: 'role:data_owner' }), aPerson([], [root], LATE)), 'role_by_requester')
 })

@@ -118,7 +118,8 @@ async function readOwn(db: Db, person: Person, query: ListApprovals): Promise<Ap
     const standings = query.alsoBlocked ? await findStanding(db, rows) : undefined
     const found = rows.filter(
       (row) =>
-        (row.is_asked && mayApprove(row, person, row.counted)) || standings?.get(row.approval_id)?.blocked !== undefined,
+        (row.is_asked && mayApprove(row, person, row.counted)) ||
+        standings?.get(row.approval_id)?.blocked !== undefined,
     )
     const fitting = found.slice(0, query.limit - items.length)
     items.push(...fitting)
