@@ -24,7 +24,7 @@ export function query<Row, Params extends SqlParams = NoParams>(text: string): Q
 }
 
 /** A row of a page: 1 when the list has a row after it. */
-export type Paged<Row> = Row & { readonly has_next: number }
+export type PagedRow<Row> = Row & { readonly has_next: number }
 
 /** Ends a page at its size too: `bytes` is the size of the texts of a row. The first row is returned whatever its size. */
 export const pageOf = (rows: string, bytes: string) => `

@@ -1,6 +1,6 @@
 /** Reads and writes `jobs`. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { pageOf, type Paged, type SqlReader, query, type WriteTx } from './database.ts'
+import { pageOf, type PagedRow, type SqlReader, query, type WriteTx } from './database.ts'
 import type { StoredJob } from './stored-rows.ts'
 
 export const JOB_COLUMNS = `job_id, template_id, schedule_id, group_id, job_type, params, status, priority, position, retry_of,
@@ -9,7 +9,7 @@ export const JOB_COLUMNS = `job_id, template_id, schedule_id, group_id, job_type
 /** The order of the queue. */
 export const QUEUE_ORDER = 'priority desc, position, created_at, job_id'
 
-export type PagedJob = Paged<StoredJob>
+export type PagedJob = PagedRow<StoredJob>
 
 export const pageOfJobs = (rows: string) => pageOf(rows, 'octet_length(params)')
 

@@ -5,7 +5,7 @@ import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeTemplateBody, templateBody } from './contract.ts'
-import { pageOf, type Paged, type SqlReader, query } from './database.ts'
+import { pageOf, type PagedRow, type SqlReader, query } from './database.ts'
 import { checkNamePage, type NamePage, parseInput } from './parse-input.ts'
 import { checkParamsSchema, requireJobType } from './job-types.ts'
 import { type CommandLine, digestLines, type Requested, requireRecorded } from './requested.ts'
@@ -37,7 +37,7 @@ const selectRow = query<StoredTemplate, { template_id: string }>(
 )
 const rows = (rest: string) => `select ${COLUMNS} from job_templates where archived_at is null ${rest} order by name`
 const selectRows = query<StoredTemplate>(rows(''))
-const selectPage = query<Paged<StoredTemplate>, { limit: number; after: string }>(
+const selectPage = query<PagedRow<StoredTemplate>, { limit: number; after: string }>(
   pageOf(
     `${rows('and name > $after')} limit $limit`,
     `octet_length(params) + coalesce(octet_length(params_schema), 0)`,
@@ -54,7 +54,10 @@ export function allTemplates(reader: SqlReader): StoredTemplate[] {
   return reader.all(selectRows)
 }
 
-export function listTemplates(scheduler: Scheduler, page: NamePage = {}): Decision<readonly Paged<StoredTemplate>[]> {
+export function listTemplates(
+  scheduler: Scheduler,
+  page: NamePage = {},
+): Decision<readonly PagedRow<StoredTemplate>[]> {
   const checked = checkNamePage(page)
   return checked.ok ? scheduler.db.read((reader) => accept(reader.all(selectPage, checked.value))) : checked
 }

@@ -10,7 +10,7 @@ import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { attemptOfHops, decideRetry, type RetrySettings } from '#kernel/retry'
 import { jobTypeBody, type RetryPolicyBody, retryPolicyBody } from './contract.ts'
-import { type Database, pageOf, type Paged, type SqlReader, query, type WriteTx } from './database.ts'
+import { type Database, pageOf, type PagedRow, type SqlReader, query, type WriteTx } from './database.ts'
 import { checkNamePage, type NamePage, parseInput } from './parse-input.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import { defineView, objectView, readObject, type RetryVerdict, type StoredJobType } from './stored-rows.ts'
@@ -208,7 +208,7 @@ const selectType = query<StoredJobType, { job_type: string }>(
   `select ${COLUMNS} from job_types where job_type = $job_type`,
 )
 const selectTypes = query<StoredJobType>(`select ${COLUMNS} from job_types order by job_type`)
-const selectPage = query<Paged<StoredJobType>, { limit: number; after: string }>(
+const selectPage = query<PagedRow<StoredJobType>, { limit: number; after: string }>(
   pageOf(
     `select ${COLUMNS} from job_types where job_type > $after order by job_type limit $limit`,
     'octet_length(retry_policy) + coalesce(octet_length(runner), 0)',
@@ -244,7 +244,7 @@ export function allJobTypes(reader: SqlReader): StoredJobType[] {
   return reader.all(selectTypes)
 }
 
-export function listJobTypes(scheduler: Scheduler, page: NamePage = {}): Decision<readonly Paged<StoredJobType>[]> {
+export function listJobTypes(scheduler: Scheduler, page: NamePage = {}): Decision<readonly PagedRow<StoredJobType>[]> {
   const checked = checkNamePage(page)
   return checked.ok ? scheduler.db.read((reader) => accept(reader.all(selectPage, checked.value))) : checked
 }

@@ -6,7 +6,7 @@ import { parseGuardedObject } from '#kernel/json-guard'
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeScheduleBody, scheduleBody } from './contract.ts'
-import { pageOf, type Paged, type SqlReader, query } from './database.ts'
+import { pageOf, type PagedRow, type SqlReader, query } from './database.ts'
 import { checkNamePage, type NamePage, parseInput } from './parse-input.ts'
 import { allTemplates, requireTemplate } from './job-template.ts'
 import { allJobTypes } from './job-types.ts'
@@ -60,7 +60,7 @@ const selectRow = query<StoredSchedule, ById>(
 const rows = (rest: string) =>
   `select ${SCHEDULE_COLUMNS} from schedules where deleted_at is null ${rest} order by name`
 const selectRows = query<StoredSchedule>(rows(''))
-const selectPage = query<Paged<StoredSchedule>, { limit: number; after: string }>(
+const selectPage = query<PagedRow<StoredSchedule>, { limit: number; after: string }>(
   pageOf(`${rows('and name > $after')} limit $limit`, 'coalesce(octet_length(param_overrides), 0)'),
 )
 const countInFlight = query<{ count: number }>(
@@ -211,7 +211,10 @@ export function readSchedule(
   })
 }
 
-export function listSchedules(scheduler: Scheduler, page: NamePage = {}): Decision<readonly Paged<StoredSchedule>[]> {
+export function listSchedules(
+  scheduler: Scheduler,
+  page: NamePage = {},
+): Decision<readonly PagedRow<StoredSchedule>[]> {
   const checked = checkNamePage(page)
   return checked.ok ? scheduler.db.read((reader) => accept(reader.all(selectPage, checked.value))) : checked
 }
