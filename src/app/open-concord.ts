@@ -1,7 +1,7 @@
 /** Concord inside another program: the same service without a port, and a client that calls it in the process. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { type Client, type CommandRef, ConcordError, connect, type Submitted } from '#client'
+import { type CommandHandle, type CommandRef, type ConcordClient, ConcordError, connect } from '#client'
 import { actingFor, submitCommand } from '#domains/commands'
 import { encodeId, textId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
@@ -35,12 +35,12 @@ type SubmitOptions = {
   readonly tx?: ForeignClient
 }
 
-export type Concord = Omit<Client, 'submit'> & {
+export type Concord = Omit<ConcordClient, 'submit'> & {
   submit<Input extends object, Result>(
     command: CommandRef<Input, Result>,
     input: Input,
     options?: SubmitOptions,
-  ): Promise<Submitted<Result>>
+  ): Promise<CommandHandle<Result>>
   /** The same program as another caller. */
   as(key: string): Concord
   /** Handles a request of the HTTP API: mount it in another server. */

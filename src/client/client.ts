@@ -3,8 +3,7 @@ import createClient, { type Client as ApiClient } from 'openapi-fetch'
 import type { components, paths } from './api-types.ts'
 import { readServerEvents } from './server-events.ts'
 
-export type CommandView = components['schemas']['Command']
-export type ApprovalView = components['schemas']['ApprovalDetail']
+type CommandRow = components['schemas']['Command']
 export type Explanation = components['schemas']['Explanation']
 export type EventView = components['schemas']['DomainEvent']
 type Problem = components['schemas']['Problem']
@@ -17,17 +16,17 @@ export type CommandRef<Input extends object, Result> = {
 }
 
 /** A command that was recorded. */
-export type Submitted<Result = unknown> = {
+export type CommandHandle<Result = unknown> = {
   readonly command_id: string
-  readonly status: CommandView['status']
+  readonly status: CommandRow['status']
   /** Only a type. */
   readonly resultType?: Result
 }
 
 /** A command, or its id. */
-type Named<Result = unknown> = string | Submitted<Result> | CommandOf<Result>
+type Named<Result = unknown> = string | CommandHandle<Result> | CommandOf<Result>
 
-export type CommandOf<Result = unknown> = Omit<CommandView, 'result'> & {
+export type CommandOf<Result = unknown> = Omit<CommandRow, 'result'> & {
   /** Null until the command has succeeded. */
   readonly result: Result | null
   /** Only a type. */
@@ -68,7 +67,7 @@ type SubmitOptions = {
 }
 type WaitOptions = { readonly timeoutMs?: number; readonly signal?: AbortSignal }
 
-export type Client = {
+export type ConcordClient = {
   /** Every operation of the API by its path, with typed parameters, bodies and answers. */
   readonly api: ApiClient<paths>
   /** Records a command. It runs after the answer. */
@@ -76,14 +75,14 @@ export type Client = {
     command: CommandRef<Input, Result>,
     input: Input,
     options?: SubmitOptions,
-  ): Promise<Submitted<Result>>
+  ): Promise<CommandHandle<Result>>
   get<Result = unknown>(command: Named<Result>): Promise<CommandOf<Result>>
   /** Waits until the command has ended or needs a person. */
   wait<Result = unknown>(command: Named<Result>, options?: WaitOptions): Promise<CommandOf<Result>>
   why(command: Named): Promise<Explanation>
-  cancel(command: Named, reason?: string): Promise<CommandView>
+  cancel(command: Named, reason?: string): Promise<CommandRow>
   /** Submits the command that undoes this one, and returns it. */
-  undo(command: Named, reason?: string): Promise<CommandView>
+  undo(command: Named, reason?: string): Promise<CommandRow>
   /** The approvals that wait for the caller. */
   inbox(): Promise<readonly components['schemas']['Approval'][]>
   /** Approves what the caller has read: every open approval of the command that is theirs to decide. */
@@ -107,7 +106,7 @@ const RESTS: ReadonlySet<string> = new Set([
   'blocked',
 ])
 
-export function connect({ url, key, workspace, fetch: send }: ConnectOptions): Client {
+export function connect({ url, key, workspace, fetch: send }: ConnectOptions): ConcordClient {
   const headers = { authorization: `Bearer ${key}`, ...(workspace === undefined ? {} : { 'x-workspace': workspace }) }
   const api = createClient<paths>({ baseUrl: url, headers, ...(send && { fetch: send }) })
 
@@ -187,7 +186,7 @@ export function connect({ url, key, workspace, fetch: send }: ConnectOptions): C
         parseAs: 'stream',
         ...(signal && { signal }),
       })
-      if (!data) throw new ConcordError(response.status, (error ?? {}) as Partial<Problem>)
+      if (!data) throw new ConcordError(response.status, error ?? {})
       for await (const event of readServerEvents(data as ReadableStream<Uint8Array>))
         if (event.data !== '') yield JSON.parse(event.data) as EventView
     },
@@ -200,7 +199,7 @@ function idOf(command: Named): string {
 
 function valueOf<Data>({ data, error, response }: { data?: Data; error?: unknown; response: Response }): Data {
   if (data !== undefined) return data
-  throw new ConcordError(response.status, (error ?? {}) as Partial<Problem>)
+  throw new ConcordError(response.status, error ?? {})
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -1,14 +1,13 @@
 /** The exports of `concord/client`: the typed client of a running server. */
 export {
-  type Client,
+  type CommandHandle,
   type CommandOf,
   type CommandRef,
-  type CommandView,
+  type ConcordClient,
   ConcordError,
   connect,
   type ConnectOptions,
   type EventView,
   type Explanation,
-  type Submitted,
 } from './client.ts'
 export { readServerEvents, type ServerEvent } from './server-events.ts'

@@ -4,7 +4,7 @@ import { isPlainObject, type JsonObject, type JsonStep, type JsonValue } from '.
 declare const resultOf: unique symbol
 
 /** One effect of a command, as the `steps` of its definition list it. */
-export type Step<Result = unknown> = {
+export type CommandStep<Result = unknown> = {
   readonly kind: 'step'
   readonly effect_type: string
   readonly input: object
@@ -15,7 +15,7 @@ export type Step<Result = unknown> = {
 }
 
 /** An effect or an operation of a connector as a function: a call of it is a step. */
-export type Operation<Input extends object = never, Result = unknown> = ((input: Input) => Step<Result>) & {
+export type Operation<Input extends object = never, Result = unknown> = ((input: Input) => CommandStep<Result>) & {
   readonly effect_type: string
   readonly source: object
 }
@@ -24,16 +24,16 @@ export function makeOperation<Input extends object, Result>(
   effect_type: string,
   source: object,
 ): Operation<Input, Result> {
-  const call = (input: Input): Step<Result> => Object.freeze({ kind: 'step', effect_type, input, source })
+  const call = (input: Input): CommandStep<Result> => Object.freeze({ kind: 'step', effect_type, input, source })
   return Object.assign(call, { effect_type, source })
 }
 
 /** Stands for a value that an earlier step will return. */
 class Reference {
-  readonly source: Step | Operation
+  readonly source: CommandStep | Operation
   readonly field: string
 
-  constructor(source: Step | Operation, field: string) {
+  constructor(source: CommandStep | Operation, field: string) {
     this.source = source
     this.field = field
   }
@@ -49,11 +49,11 @@ type ValueOf<Result, Field extends string> = Field extends keyof Result ? Result
 
 /** A field of the result of an earlier step: of this step, or of the last earlier step with this operation. */
 export function from<Result, Field extends FieldOf<Result>>(
-  source: Step<Result> | Operation<never, Result>,
+  source: CommandStep<Result> | Operation<never, Result>,
   field: Field,
 ): ValueOf<Result, Field> {
   // The type is that of the value which replaces the reference before the effect begins.
-  return new Reference(source as Step | Operation, field) as ValueOf<Result, Field>
+  return new Reference(source, field) as ValueOf<Result, Field>
 }
 
 /** A value of a payload that is a field of the result of an earlier step. */
@@ -67,7 +67,7 @@ export type ListedStep = {
 }
 
 /** Turns the steps into plain payloads. Throws if a step refers to a later one or holds a value that is not JSON. */
-export function listSteps(steps: readonly Step[]): readonly ListedStep[] {
+export function listSteps(steps: readonly CommandStep[]): readonly ListedStep[] {
   return steps.map(({ effect_type, input }, at) => {
     const inputs: ResultInput[] = []
     const plain = (value: unknown, path: readonly JsonStep[]): JsonValue => {
@@ -88,6 +88,6 @@ export function listSteps(steps: readonly Step[]): readonly ListedStep[] {
   })
 }
 
-function isOf({ source }: Reference, step: Step): boolean {
+function isOf({ source }: Reference, step: CommandStep): boolean {
   return 'kind' in source ? source === step : source.effect_type === step.effect_type
 }

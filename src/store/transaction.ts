@@ -98,9 +98,10 @@ export async function adoptTransaction<T>(
   )
   const outer = { life: { isOver: false, firstFault: undefined }, hooks: { committed: [], undone: [] } }
   const restore = () =>
-    client.query(`select ${BORROWED.map((name, at) => `set_config('${name}', $${at + 1}, true)`).join(', ')}`, [
-      ...BORROWED.map((name) => found.rows[0]?.[name] ?? ''),
-    ])
+    client.query(
+      `select ${BORROWED.map((name, at) => `set_config('${name}', $${at + 1}, true)`).join(', ')}`,
+      BORROWED.map((name) => found.rows[0]?.[name] ?? ''),
+    )
   return inSavepoint(client, outer, 1, async (tx) => {
     await tx.query(`set local role ${columnName(role)}`)
     const value = await work(tx)

@@ -120,17 +120,19 @@ export const rooms: readonly Room[] = [
   { name: 'refusals', enters: ['kernel'], packages: [] },
   { name: 'api', enters: [...allDomains, 'refusals'], packages: ['hono', '@hono/*', 'zod', 'node:*'] },
   { name: 'mcp', enters: allDomains, packages: ['@modelcontextprotocol/*', 'hono', 'zod', 'node:*'] },
+  // Runs in browsers too.
+  { name: 'client', enters: [], packages: ['openapi-fetch'] },
   {
     name: 'app',
-    enters: [...allDomains, ...engines, 'refusals', 'api', 'mcp'],
+    enters: [...allDomains, ...engines, 'refusals', 'api', 'mcp', 'client'],
     packages: ['pino', '@opentelemetry/*', '@hono/node-server', 'hono', 'zod', 'yaml', 'node:*'],
   },
   {
     name: 'cli',
-    enters: ['kernel', 'refusals', 'app'],
+    enters: ['kernel', 'refusals', 'app', 'client'],
     types: allDomains.filter((name) => name.startsWith('domains/')),
     packages: ['commander', 'picocolors', 'yaml', 'node:*'],
   },
   // `src/index.ts`: what the package exports.
-  { name: '', enters: [...allDomains, ...engines, 'api', 'mcp', 'app'], packages: [] },
+  { name: '', enters: [...allDomains, ...engines, 'api', 'mcp', 'client', 'app'], packages: [] },
 ]

@@ -14,17 +14,8 @@ export {
   openAlertDrive,
   openAlertSweep,
 } from './alerts.ts'
-export {
-  allow,
-  ask,
-  type CatalogEntry,
-  type CommandDefinition,
-  defineCommand,
-  delay,
-  deny,
-  expandCatalog,
-  needInput,
-} from './catalog/define-command.ts'
+export { allow, ask, delay, deny, needInput } from './catalog/answers.ts'
+export { type CatalogEntry, type CommandDefinition, defineCommand, expandCatalog } from './catalog/define-command.ts'
 export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
   defineCommandType,

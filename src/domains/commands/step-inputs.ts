@@ -30,7 +30,7 @@ type Branch = Record<JsonStep, JsonValue>
 
 /** The path comes from the plan, so everything above the value is there. */
 function put(payload: JsonObject, path: readonly JsonStep[], value: JsonValue | undefined): void {
-  const above = path.slice(0, -1).reduce<Branch>((branch, name) => branch[name] as unknown as Branch, payload as Branch)
+  const above = path.slice(0, -1).reduce<Branch>((branch, name) => branch[name] as unknown as Branch, payload)
   const last = path.at(-1) ?? ''
   if (value === undefined) delete above[last]
   else above[last] = value

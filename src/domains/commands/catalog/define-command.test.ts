@@ -5,7 +5,8 @@ import { z } from 'zod'
 import { httpConnector, mcpConnector } from '#domains/connectors'
 import { errorClasses } from '#kernel/error-classes'
 import { from } from '#kernel/step'
-import { allow, ask, defineCommand, delay, deny, expandCatalog, needInput } from './define-command.ts'
+import { allow, ask, delay, deny, needInput } from './answers.ts'
+import { defineCommand, expandCatalog } from './define-command.ts'
 import {
   type CommandType,
   defineCommandType,
@@ -291,7 +292,7 @@ test('a result goes only to a later step, and never into a text', () => {
     /not an earlier one/,
   )
   assert.throws(
-    () => planOf(() => [score({ customer: 'c' }), pay({ order_id: `${charge}`, amount: 1 })]),
+    () => planOf(() => [score({ customer: 'c' }), pay({ order_id: `order ${charge}`, amount: 1 })]),
     /as a whole value/,
   )
   assert.deepEqual(

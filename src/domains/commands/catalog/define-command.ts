@@ -6,8 +6,8 @@ import { errorClasses } from '#kernel/error-classes'
 import { exampleVariants } from '#kernel/example-payload'
 import { parseKeyTemplate, renderKey } from '#kernel/idempotency-key'
 import type { JsonObject } from '#kernel/json-value'
-import { higherRisk, type PolicyAnswer, type RequiredApproval, type RiskLevel } from '#kernel/policy/policy'
-import { listSteps, type Operation, type Step } from '#kernel/step'
+import { higherRisk, type PolicyAnswer, type RiskLevel } from '#kernel/policy/policy'
+import { listSteps, type Operation, type CommandStep } from '#kernel/step'
 import {
   type CommandType,
   defineCommandType,
@@ -22,26 +22,6 @@ import {
 import type { EffectDefinition } from './effect-definition.ts'
 import { factsOf } from './shipped-policies.ts'
 
-/** The answers of a policy. */
-export const allow = (): PolicyAnswer => ({ decision: 'allow' })
-export const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
-/** Asks so many different persons of the role. */
-export const ask = (count: number, role: string, reason = 'The policy asks for an approval.'): PolicyAnswer => ({
-  decision: 'require_approval',
-  reasons: [reason],
-  required_approvals: [{ role, count } satisfies RequiredApproval],
-})
-export const delay = (ms: number, reason: string): PolicyAnswer => ({
-  decision: 'delay',
-  reasons: [reason],
-  metadata: { delay_ms: ms },
-})
-export const needInput = (field: string, reason: string): PolicyAnswer => ({
-  decision: 'require_more_input',
-  reasons: [reason],
-  metadata: { missing_fields: [field] },
-})
-
 type FactLoaders<Input, Values> = {
   readonly [Name in keyof Values]: (of: FactInput<Input>) => Promise<Values[Name]>
 }
@@ -52,19 +32,19 @@ type PolicyContext<Values> = {
   readonly requester: { readonly role: string; readonly orgRoles: readonly string[]; readonly isAgent: boolean }
 }
 
-type LastOf<Steps extends readonly Step[]> = Steps extends readonly [...Step[], Step<infer Result>]
+type LastOf<Steps extends readonly CommandStep[]> = Steps extends readonly [...CommandStep[], CommandStep<infer Result>]
   ? Result
-  : Steps extends readonly Step<infer Result>[]
+  : Steps extends readonly CommandStep<infer Result>[]
     ? Result
     : unknown
 
-type ResultsOf<Steps extends readonly Step[]> = {
-  [K in keyof Steps]: Steps[K] extends Step<infer Result> ? Result : never
+type ResultsOf<Steps extends readonly CommandStep[]> = {
+  [K in keyof Steps]: Steps[K] extends CommandStep<infer Result> ? Result : never
 }
 
 type Schema = z.ZodObject
 
-type CommandSpec<Input extends Schema, Values, Steps extends readonly Step[], Result> = {
+type CommandSpec<Input extends Schema, Values, Steps extends readonly CommandStep[], Result> = {
   /** Unknown fields are refused. */
   readonly input: Input
   readonly description?: string
@@ -107,8 +87,8 @@ const AUDIT = ['command_created', 'policy_evaluated', 'plan_created', 'effect_ex
 
 export function defineCommand<
   Input extends Schema,
-  const Steps extends readonly Step[],
-  Values = Record<never, never>,
+  const Steps extends readonly CommandStep[],
+  Values = unknown,
   Result = LastOf<Steps>,
 >(name: string, spec: CommandSpec<Input, Values, Steps, Result>): CommandDefinition<Input, Result> {
   const { input, description = name, steps, result } = spec
@@ -178,12 +158,12 @@ function strict(input: Schema): Schema {
   return meta ? closed.meta(meta) : closed
 }
 
-type AnySpec = Pick<CommandSpec<Schema, unknown, readonly Step[], unknown>, 'input' | 'uses'> & {
-  readonly steps: (input: never) => readonly Step[]
+type AnySpec = Pick<CommandSpec<Schema, unknown, readonly CommandStep[], unknown>, 'input' | 'uses'> & {
+  readonly steps: (input: never) => readonly CommandStep[]
 }
 
 /** The steps of every example of the input, and the operations in `uses`. A branch that no example reaches must be named there. */
-function listUsed({ input, steps, uses = [] }: AnySpec): readonly Pick<Step, 'effect_type' | 'source'>[] {
+function listUsed({ input, steps, uses = [] }: AnySpec): readonly Pick<CommandStep, 'effect_type' | 'source'>[] {
   const schema = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' })
   const examples = exampleVariants(schema).flatMap((example) => {
     const parsed = input.safeParse(example)
@@ -268,7 +248,7 @@ type PolicyPart = {
 /** Everybody passes these rules before the policy of a command is asked. */
 const ALWAYS = ['permission', 'data_safety']
 
-function policyOf<Input extends Schema, Values, Steps extends readonly Step[], Result>(
+function policyOf<Input extends Schema, Values, Steps extends readonly CommandStep[], Result>(
   name: string,
   { policy, facts }: CommandSpec<Input, Values, Steps, Result>,
 ): PolicyPart {

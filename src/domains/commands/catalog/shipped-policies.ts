@@ -1,4 +1,5 @@
 /** The policies of every installation. Denied by default: a command runs only if some rule allows it and no rule objects. */
+import { allow, deny, needInput } from './answers.ts'
 import { definePolicy, type PolicyDefinition } from './definitions.ts'
 import {
   externalSharing,
@@ -10,17 +11,10 @@ import {
 } from '#kernel/policy/policy'
 import { type DataClass, dataClasses, decideDataSafety } from '#kernel/data-class'
 
-export const allow: PolicyAnswer = { decision: 'allow' }
-export const deny = (...reasons: string[]): PolicyAnswer => ({ decision: 'deny', reasons })
 const ask = (reason: string, ...approvers: string[]): PolicyAnswer => ({
   decision: 'require_approval',
   reasons: [reason],
   required_approvals: approvers,
-})
-const askFor = (field: string, reason: string): PolicyAnswer => ({
-  decision: 'require_more_input',
-  reasons: [reason],
-  metadata: { missing_fields: [field] },
 })
 
 export const factsOf = (value: unknown): Facts =>
@@ -37,7 +31,7 @@ export function rule(name: string, category: PolicyRule['category'], decide: Pol
 /** Writers, administrators and Concord's own schedules may act; readers may not. An agent has at most its requester's rights. */
 const permission = rule('permission', 'permission', (input) => {
   const role = metadataOf(input)['role']
-  if (role === 'writer' || role === 'admin' || role === 'system') return allow
+  if (role === 'writer' || role === 'admin' || role === 'system') return allow()
   return deny('The requester may not act in this workspace.')
 })
 
@@ -46,11 +40,11 @@ const cost = rule('cost', 'cost', (input) => {
   const estimate = Number(payloadOf(input)['estimated_cost_units'] ?? 0)
   const limit = Number(factsOf(input.task['metadata'])['cost_limit_units'] ?? 100)
   if (!Number.isFinite(estimate) || estimate < 0) return deny('The estimated cost is not an amount.')
-  return estimate > limit ? ask(`The estimated cost of ${estimate} is above ${limit}.`, 'budget_owner') : allow
+  return estimate > limit ? ask(`The estimated cost of ${estimate} is above ${limit}.`, 'budget_owner') : allow()
 })
 
 const risk = rule('risk', 'risk', ({ task }) => {
-  if (task['risk_level'] === 'low' || task['risk_level'] === 'medium') return allow
+  if (task['risk_level'] === 'low' || task['risk_level'] === 'medium') return allow()
   return ask('A task of high risk needs an approval.', 'risk_owner')
 })
 
@@ -75,7 +69,7 @@ const dataSafety = rule('data_safety', 'data_safety', (input) => {
       return ask(`Data of the class ${dataClass} would leave the organisation.`, 'data_owner')
     case 'allow':
     case 'redact':
-      return allow
+      return allow()
   }
 })
 
@@ -83,14 +77,14 @@ const dataSafety = rule('data_safety', 'data_safety', (input) => {
 const memoryConsent = rule('memory_consent', 'memory_consent', (input) => {
   const facts = factsOf(input.context['facts'])
   return facts['memory_consent'] === true
-    ? allow
+    ? allow()
     : ask('Writing a memory needs the consent of its subject.', 'data_owner')
 })
 
 const approvalRequirement = rule('approval_requirement', 'approval_requirement', ({ task }) => {
   return task['approval_required'] === true
     ? { decision: 'require_approval', reasons: ['The contract asks for an approval.'] }
-    : allow
+    : allow()
 })
 
 const RATE_PER_HOUR = 1_000
@@ -100,7 +94,7 @@ const RATE_DELAY_MS = 60_000
 const rate = rule('rate', 'rate_quota', ({ context, task }) => {
   const count = Number(factsOf(context['facts'])['commands_last_hour'] ?? 0)
   const limit = Number(factsOf(task['metadata'])['commands_per_hour'] ?? RATE_PER_HOUR)
-  if (count < limit) return allow
+  if (count < limit) return allow()
   return {
     decision: 'delay',
     reasons: [`${count} such commands in the last hour; the limit is ${limit}.`],
@@ -114,7 +108,7 @@ const dataAccess = rule('data_access', 'data_access', (input) => {
   const held = listOf(metadataOf(input)['org_roles'])
   const isAdmin = metadataOf(input)['role'] === 'admin'
   return needed.length === 0 || isAdmin || needed.some((role) => held.includes(role))
-    ? allow
+    ? allow()
     : deny('The requester may not read this data.')
 })
 
@@ -125,19 +119,19 @@ const dataAccess = rule('data_access', 'data_access', (input) => {
 const connectorScope = rule('connector_scope', 'connector_scope', (input) => {
   const allowed = listOf(factsOf(input.context['facts'])['connector_scopes'])
   const missing = listOf(input.task['connector_requirements']).filter((name) => !allowed.includes(name))
-  return missing.length === 0 ? allow : deny(`No access to ${missing.join(', ')}.`)
+  return missing.length === 0 ? allow() : deny(`No access to ${missing.join(', ')}.`)
 })
 
 const paymentTokenRequired = rule('payment_token_required', 'cost', (input) => {
   const token = payloadOf(input)['payment_token']
-  if (typeof token === 'string' && token !== '') return allow
-  return askFor('payment_token', 'A payment token is needed.')
+  if (typeof token === 'string' && token !== '') return allow()
+  return needInput('payment_token', 'A payment token is needed.')
 })
 
 const cancellationPolicyDisclosed = rule('cancellation_policy_disclosed', 'approval_requirement', (input) => {
   const summary = payloadOf(input)['cancellation_policy_summary']
-  if (typeof summary === 'string' && summary.trim() !== '') return allow
-  return askFor('cancellation_policy_summary', 'The cancellation policy must be shown.')
+  if (typeof summary === 'string' && summary.trim() !== '') return allow()
+  return needInput('cancellation_policy_summary', 'The cancellation policy must be shown.')
 })
 
 const SECOND_APPROVER_ABOVE = 500

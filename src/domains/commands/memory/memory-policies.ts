@@ -2,7 +2,8 @@
 import { assessCandidate, findCandidate, getErasure, hasConsent, type MemoryDeps, previewForget } from '#domains/memory'
 import type { Facts, PolicyAnswer, PolicyInput } from '#kernel/policy/policy'
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
-import { allow, deny, factsOf, rule } from '../catalog/shipped-policies.ts'
+import { allow, deny } from '../catalog/answers.ts'
+import { factsOf, rule } from '../catalog/shipped-policies.ts'
 import type { StoredCommand } from '../command-table.ts'
 import type { FactSources } from '../facts.ts'
 
@@ -20,7 +21,7 @@ const memoryWrite = rule('memory_write', 'approval_requirement', (input) => {
   switch (facts['decision']) {
     case 'write':
     case 'known':
-      return allow
+      return allow()
     case 'ask':
       return ask(...reasonsOf(facts))
     default:
@@ -33,7 +34,7 @@ const memoryDataSafety = rule('memory_data_safety', 'data_safety', (input) => {
   switch (factsOf(factOf(input, 'memory_write'))['sensitivity']) {
     case 'public':
     case 'internal':
-      return allow
+      return allow()
     case 'confidential':
     case 'pii':
     case 'payment':
@@ -45,7 +46,7 @@ const memoryDataSafety = rule('memory_data_safety', 'data_safety', (input) => {
 
 const memoryForget = rule('memory_forget', 'data_safety', (input) =>
   factOf(input, 'memory_holds') === 0
-    ? allow
+    ? allow()
     : deny('The subject, or something derived from it, is on hold, or its holds are unknown.'),
 )
 

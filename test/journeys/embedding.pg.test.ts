@@ -7,11 +7,11 @@ import { after, before, describe, test } from 'node:test'
 import { Hono } from 'hono'
 import pg from 'pg'
 import { z } from 'zod'
+import { type Concord, openConcord } from '#app/open-concord'
 import { ConcordError } from '#client'
 import { allow, ask, defineCommand, defineEffect, deny, EffectFailure } from '#domains/commands'
 import { from } from '#kernel/step'
 import { openTestDb, type TestDb } from '#test/database'
-import { type Concord, openConcord } from './open-concord.ts'
 
 const book: string[] = []
 const score = defineEffect('fraud.score', {
