@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('..', import.meta.url))
 const guides = await Promise.all(
-  ['first-commands', 'keep-history', 'undo-and-failure'].map((name) =>
+  ['define-commands', 'first-commands', 'keep-history', 'undo-and-failure'].map((name) =>
     readFile(new URL(`../docs/guides/${name}.md`, import.meta.url), 'utf8'),
   ),
 )
@@ -50,5 +50,8 @@ describe('the examples', () => {
   })
   test('[D1] [L13] examples/07-undo.ts prints what the guide shows', async () => {
     assert.equal(await printed('examples/07-undo.ts'), shown('examples/07-undo.ts'))
+  })
+  test('examples/08-refund.ts prints what the guide shows', async () => {
+    assert.equal(await printed('examples/08-refund.ts'), shown('examples/08-refund.ts'))
   })
 })
