@@ -11,7 +11,7 @@ import { type Environment, readConfig } from './config.ts'
 import { openClosers, openOrClose } from './lifecycle.ts'
 import { type Log, openLog } from './log.ts'
 import type { Project } from './project.ts'
-import { ENGINE_ROLE } from './start-worker.ts'
+import { ENGINE_ROLE, type StartOptions } from './start-worker.ts'
 import { openService, type Service } from './start-server.ts'
 import { type SystemDeps, systemDeps } from './system-deps.ts'
 
@@ -50,6 +50,13 @@ export type Concord = Omit<ConcordClient, 'submit'> & {
 
 /** Opens Concord in this process. It takes no port and handles no signals. Throws a `ConcordError` if it cannot start. */
 export async function openConcord(options: ConcordOptions): Promise<Concord> {
+  return (await openInProcess(options)).concord
+}
+
+/** With the parts that `concord/testing` needs. */
+export async function openInProcess(
+  options: ConcordOptions & Pick<StartOptions, 'scheduleAheadMs'>,
+): Promise<{ readonly concord: Concord; readonly service: Service }> {
   const { project, databaseUrl, home, settings = {}, deps = systemDeps() } = options
   const folder = process.cwd()
   const environment = {
@@ -60,12 +67,14 @@ export async function openConcord(options: ConcordOptions): Promise<Concord> {
   const config = valueOf(readConfig(environment, folder))
   const log = options.log ?? openLog(settings['CONCORD_LOG_LEVEL'] === undefined ? 'warn' : config.logLevel)
   const closers = openClosers(log)
-  const started = { config, environment, folder, project, deps, log }
+  const { scheduleAheadMs } = options
+  const started = { config, environment, folder, project, deps, log, scheduleAheadMs }
   const service = valueOf(await openOrClose(closers, () => openService(started, deps, log, closers)))
   closers.add(() => Promise.resolve(service.endStreams()))
   const key = (await readFile(service.keyFile, 'utf8')).trim()
   const fallback = config.workspace ?? config.defaultWorkspace
-  return callerOf({ service, deps, fallback, close: () => closers.closeAll() }, key)
+  const concord = callerOf({ service, deps, fallback, close: () => closers.closeAll() }, key)
+  return { concord, service }
 }
 
 const ORIGIN = 'http://127.0.0.1'

@@ -21,6 +21,8 @@ export type StartOptions = {
   /** Replaces the project of the folder. */
   readonly project?: Project | undefined
   readonly deps?: SystemDeps
+  /** Moves the clock of schedules forward, for tests. */
+  readonly scheduleAheadMs?: (() => number) | undefined
   readonly log?: Log
   readonly onProgress?: (step: string) => void
   /** False if this process only takes requests and leaves all turns to workers. */
@@ -98,6 +100,7 @@ export async function openBase(
     artifacts: artifacts.value,
     works,
     environment,
+    ...(options.scheduleAheadMs && { scheduleAheadMs: options.scheduleAheadMs }),
   })
   if (!work.ok) return work
   closers.add(() => work.value.close())

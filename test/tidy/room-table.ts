@@ -133,6 +133,11 @@ export const rooms: readonly Room[] = [
     types: allDomains.filter((name) => name.startsWith('domains/')),
     packages: ['commander', 'picocolors', 'yaml', 'node:*'],
   },
+  {
+    name: 'testing',
+    enters: [...allDomains, 'client', 'app'],
+    packages: ['node:*'],
+  },
   // `src/index.ts`: what the package exports.
   { name: '', enters: [...allDomains, ...engines, 'api', 'mcp', 'client', 'app'], packages: [] },
 ]
