@@ -12,11 +12,11 @@ import { uuidV7Generator } from '#kernel/ids'
 import { openDb } from '#store'
 import { installClock } from './test-clock.ts'
 import { openTestDatabase } from './test-database.ts'
-import { type EffectRecord, type Misbehaviour, watchEffects } from './watch-effects.ts'
+import { type RecordedCall, type Misbehaviour, watchEffects } from './watch-effects.ts'
 
 export type TestConcord = Concord & {
   /** Every call that reached the handler of an effect or a connector, in order. */
-  readonly calls: EffectRecord[]
+  readonly calls: RecordedCall[]
   /** Makes the next calls of an effect fail: before they do anything, or after they have done it. */
   misbehave(effect: string, how?: Misbehaviour): void
   /** Creates a writer with these org roles and returns Concord as that person. */

@@ -5,7 +5,7 @@ import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 
 /** One call that reached the handler of an effect, or a connector. */
-export type EffectRecord = {
+export type RecordedCall = {
   readonly effect: string
   readonly input: JsonObject
   readonly key: string | null
@@ -22,7 +22,7 @@ export type Misbehaviour = {
 }
 
 export type WatchedEffects = {
-  readonly calls: EffectRecord[]
+  readonly calls: RecordedCall[]
   misbehave(effect: string, how?: Misbehaviour): void
   watch<P extends Watchable>(project: P): P
 }
@@ -30,10 +30,10 @@ export type WatchedEffects = {
 type Watchable = { readonly catalog: readonly CatalogEntry[]; readonly connectors?: readonly ConnectorDefinition[] }
 
 export function watchEffects(): WatchedEffects {
-  const calls: EffectRecord[] = []
+  const calls: RecordedCall[] = []
   const faults = new Map<string, Required<Misbehaviour>[]>()
 
-  async function call<T>(record: EffectRecord, make: () => Promise<T>, fail: (fault: Required<Misbehaviour>) => never) {
+  async function call<T>(record: RecordedCall, make: () => Promise<T>, fail: (fault: Required<Misbehaviour>) => never) {
     const fault = faults.get(record.effect)?.shift()
     if (fault && !fault.after) fail(fault)
     calls.push(record)
