@@ -9,7 +9,7 @@ export {
   type ReviewPacket,
 } from './stored-approval.ts'
 export { cancelApprovals } from './approval.ts'
-export { requestApproval, supersedeApprovals } from './request-approval.ts'
+export { editsOf, requestApproval, supersedeApprovals } from './request-approval.ts'
 export {
   type ApprovalType,
   type ApprovalTypeInput,

@@ -358,7 +358,7 @@ export async function supersedeApprovals(
 }
 
 /** The person who edited the content stays its author when it is asked about again. */
-function editsOf(
+export function editsOf(
   { request_payload: { edits, approvers }, requested_by, approver }: StoredApproval,
   request: ApprovalRequest,
 ): Pick<ApprovalRequest, 'edits' | 'requesterMayConfirm'> {
