@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { endProcess, freePort, runConcord, serveConcord, writeProject } from '#test/concord-process'
+import { killDatabase } from '#test/embedded'
 import { openShiftedClock } from '#test/shifted-clock'
 import { until } from '#test/until'
-import { findLivePostmaster } from '../../src/store/embedded/postmaster.ts'
 
 const HOUR_S = 3_600
 
@@ -26,9 +26,8 @@ async function openMachine() {
   let zeroS = 0
   let server = await serveConcord(options)
   const killAll = async () => {
-    const postgres = await findLivePostmaster(join(home, 'postgres'))
     await endProcess(server, 'SIGKILL')
-    if (postgres) process.kill(postgres.pid, 'SIGKILL')
+    await killDatabase(home)
   }
   const ask = async <T>(path: string, body?: object): Promise<T> => {
     const key = (await readFile(server.keyFile, 'utf8')).trim()
