@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { askChanged } from '#domains/approvals'
+import { definePolicy } from '#domains/commands'
 import { decodeId } from '#kernel/ids'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { openRoomOn, type TestRoom } from '#test/commands'
@@ -46,7 +47,29 @@ describe('a plan that changes while people are asked', () => {
         type: { approval: { quorum } },
         task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted'] },
       })
-    const room = openRoomOn(api.world, api.ours, undefined, () => [...trip('Trip', 1), ...trip('Big Trip', 2)])
+    // Its second effect depends on the number of earlier commands.
+    const counted = [
+      definePolicy(
+        { name: 'counted', category: 'environment', actions: '*', decide: () => ({ decision: 'allow' }) },
+        { facts: ['commands_last_hour'] },
+      ),
+      ...defineWork({
+        name: 'Counted Trip',
+        reads_facts: true,
+        payload: z.strictObject({ subject: z.string(), decide: z.string().default('require_approval') }),
+        plan: (_payload, { facts }) => [
+          ...steps.map((effect_type) => ({ effect_type, payload: {} })),
+          { effect_type: 'connector.hotel.book_c', payload: { count: facts['commands_last_hour'] as number } },
+        ],
+        effects: ['connector.hotel.book_a', 'connector.hotel.book_b', 'connector.hotel.book_c'],
+        task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted', 'counted'] },
+      }),
+    ]
+    const room = openRoomOn(api.world, api.ours, undefined, () => [
+      ...trip('Trip', 1),
+      ...trip('Big Trip', 2),
+      ...counted,
+    ])
     const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
     return { room, app }
   }
@@ -144,6 +167,34 @@ describe('a plan that changes while people are asked', () => {
     ])
     assert.equal((await cards(id)).length, 2)
     assert.deepEqual([await settle(now, id), await done(id)], ['waiting_for_approval', []])
+  })
+
+  test('[1a] [ERR-12] a retry runs the step that failed as it was approved: facts and deploys change nothing, what succeeded is not repeated', async () => {
+    const id = await asked('Counted Trip')
+    assert.equal((await decide(old.app, await openCard(id), { decision: 'approved' })).status, 200)
+    old.room.provider.modes.push('ok', 'refuse')
+    assert.equal(await settle(old, id), 'failed')
+    await asked('Counted Trip')
+    for (const deployed of [old, now]) {
+      deployed.room.provider.calls.length = 0
+      if (deployed === old) deployed.room.provider.modes.push('refuse')
+      assert.equal((await ask(deployed.app, `/commands/${id}/retry`, {})).status, 200)
+      await settle(deployed, id)
+      assert.deepEqual(
+        deployed.room.provider.calls.map((call) => call.split(' ')[0]),
+        ['book_c'],
+      )
+    }
+    assert.deepEqual(await done(id), [
+      { effect_type: 'connector.hotel.book_a' },
+      { effect_type: 'connector.hotel.book_c' },
+    ])
+    const counts = await now.room.rows<{ count: number }>(
+      `select distinct (effect_payload->>'count')::int as count from concord.domain_effects
+       where command_id = $1 and effect_type = 'connector.hotel.book_c'`,
+      [accepted(decodeId('command', id))],
+    )
+    assert.deepEqual(counts, [{ count: 0 }])
   })
 
   test('[D7] a plan that policy no longer allows is refused at the click, with what to do', async () => {

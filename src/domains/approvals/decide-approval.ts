@@ -56,6 +56,8 @@ export async function decideApproval(
 const needsSomebodyElse: ReadonlySet<string> = new Set([
   'approvals.vote.repeated',
   'approvals.approver.issued_by_requester',
+  'approvals.approver.issued_requester',
+  'approvals.approver.same_issuer',
   'approvals.approver.role_by_requester',
   'self_approval',
 ])

@@ -85,6 +85,8 @@ export type RequestPayload = ApprovedContent & {
   /** The answer of the provider to a query about the effect. */
   readonly read_back?: JsonValue
   readonly edits?: EditRecord
+  /** By author of the content (`user:<uuid>`): through whose hands their credentials came. Only authors who have issuers. */
+  readonly issuers?: Readonly<Record<string, readonly string[]>>
 }
 
 /** The eight items that a person sees, with hidden characters made visible. */
