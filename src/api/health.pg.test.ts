@@ -105,7 +105,7 @@ describe('health', () => {
     assert.equal((await health(app)).health.status, 'ok')
     const readOnly = await health(
       api.with({
-        db: { ...db, transaction: (work) => db.transaction(work, 'begin read only') } as typeof db,
+        db: { ...db, transaction: (work) => db.transaction(work, 'begin read only') },
       }),
     )
     assert.deepEqual([readOnly.health.status, readOnly.health.database.writable], ['degraded', false])
