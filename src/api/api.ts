@@ -35,7 +35,7 @@ import { openPageCursors, type PageCursors } from './page-cursor.ts'
 import { openReference, type Reference, referenceRoutes } from './reference-routes.ts'
 import type { Routes } from './resource.ts'
 import { commandScheduleRoutes } from './command-schedule-routes.ts'
-import { openWaiters, type SchedulerRouteDeps } from './scheduler-api.ts'
+import { openTurns, openWaiters, type SchedulerRouteDeps } from './scheduler-api.ts'
 import { schedulerGroupRoutes, schedulerJobRoutes, schedulerStatusRoutes } from './scheduler-job-routes.ts'
 import { schedulerLogRoutes } from './scheduler-log-routes.ts'
 import { schedulerScheduleRoutes, schedulerTemplateRoutes } from './scheduler-plan-routes.ts'
@@ -142,7 +142,13 @@ export function createApi(deps: ApiDeps): Api {
   })
 
   deps.extraRoutes?.(app)
-  const scheduling = { ...deps, heartbeatMs: limits.heartbeatMs, logStreams, waiters: openWaiters() }
+  const scheduling = {
+    ...deps,
+    heartbeatMs: limits.heartbeatMs,
+    logStreams,
+    waiters: openWaiters(),
+    inTurn: openTurns(),
+  }
   const hub = openFeedHub(deps.db, deps.feed, toStreamedEvent)
   const reference = openReference(() => (document ??= describeApi(app, deps.version, tags)))
   const cursors = openPageCursors(deps.cursorKey)
