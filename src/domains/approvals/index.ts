@@ -18,7 +18,7 @@ export {
   findApprovalTypeFault,
   openApprovalTypes,
 } from './approval-type.ts'
-export { approverRef, nameOfActor, personIdsOf, showActor } from './approver.ts'
+export { approverRef, nameOfActor, personIdsOf, refsOf, showActor } from './approver.ts'
 export { decideApproval } from './decide-approval.ts'
 export { type Decided, readWith } from './decide-at-once.ts'
 export {
