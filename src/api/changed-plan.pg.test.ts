@@ -19,6 +19,7 @@ describe('a plan that changes while people are asked', () => {
   let api: TestApi
   let owner: TestPerson
   let second: TestPerson
+  let checker: TestPerson
   let old: Deployed
   let now: Deployed
 
@@ -27,6 +28,8 @@ describe('a plan that changes while people are asked', () => {
     owner = await aPerson(api.world, api.ours, 'writer', 'owner')
     second = await aPerson(api.world, api.ours, 'writer', 'second')
     await anOrgRole(api.world, api.ours.orgId, 'owner', [owner, second])
+    checker = await aPerson(api.world, api.ours, 'writer', 'checker')
+    await anOrgRole(api.world, api.ours.orgId, 'checker', [checker])
     old = deploy(['connector.hotel.book_a'])
     now = deploy(['connector.hotel.book_b'])
   })
@@ -65,11 +68,28 @@ describe('a plan that changes while people are asked', () => {
         task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted', 'counted'] },
       }),
     ]
+    const pair = [
+      definePolicy({
+        name: 'pair',
+        category: 'approval_requirement',
+        actions: '*',
+        decide: () => ({ decision: 'require_approval', required_approvals: ['owner', 'checker'] }),
+      }),
+      ...defineWork({
+        name: 'Pair Trip',
+        payload: z.strictObject({ subject: z.string() }),
+        plan: ({ subject }) => steps.map((effect_type) => ({ effect_type, payload: { subject: subject ?? null } })),
+        effects: ['connector.hotel.book_a', 'connector.hotel.book_b'],
+        type: { risk_level: 'medium' },
+        task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'pair'] },
+      }),
+    ]
     const room = openRoomOn(api.world, api.ours, undefined, () => [
       ...trip('Trip', 1),
       ...trip('Big Trip', 2),
       ...trip('Risky Trip', 1),
       ...counted,
+      ...pair,
     ])
     const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
     return { room, app }
@@ -146,6 +166,29 @@ describe('a plan that changes while people are asked', () => {
     const answer = await decide(now.app, await openCard(edited), { decision: 'approved', edits: { subject: 't' } })
     assert.equal(answer.status, 409)
     assert.deepEqual([await settle(now, edited), await done(edited)], ['waiting_for_approval', []])
+  })
+
+  test('[M3] [D7] after an edit the requester may still confirm when the plan changes, whoever finds out', async () => {
+    const id = await asked('Pair Trip')
+    const open = async () =>
+      Object.fromEntries(
+        (await cards(id))
+          .filter(({ status }) => status === 'pending')
+          .map(({ approver, approval_id }) => [String(approver), String(approval_id)]),
+      ) as Record<'role:owner' | 'role:checker', string>
+    const edited = { decision: 'approved', edits: { subject: 't' } }
+    assert.equal((await decide(old.app, (await open())['role:owner'], edited)).status, 200)
+    assert.equal(
+      (await decide(now.app, (await open())['role:checker'], { decision: 'approved' }, checker.key)).status,
+      409,
+    )
+    const fresh = await open()
+    const requester = api.ours.people.writer.key
+    assert.equal((await decide(now.app, fresh['role:checker'], { decision: 'approved' }, requester)).status, 403)
+    assert.equal((await decide(now.app, fresh['role:owner'], { decision: 'approved' })).status, 403)
+    assert.equal((await decide(now.app, fresh['role:owner'], { decision: 'approved' }, requester)).status, 200)
+    assert.equal((await decide(now.app, fresh['role:checker'], { decision: 'approved' }, checker.key)).status, 200)
+    assert.equal(await settle(now, id), 'succeeded')
   })
 
   test('[D7] votes for the old plan do not count for the new one', async () => {

@@ -343,5 +343,5 @@ async function decideAgain(
   const written = await takeContractKey(tx, task, { command, changes }, write)
   if (!written.ok) return written
   const riskLevel = highestRisk(deps.catalog, question, drafts.value)
-  return accept(planAsks({ task, command, outcome, content, riskLevel }))
+  return accept(planAsks({ task, command, outcome, content, riskLevel, effects: found.effects }))
 }

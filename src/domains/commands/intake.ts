@@ -99,7 +99,7 @@ export function decide(
       return rest(outcome.until, ...(gates ? [evaluated] : asked))
     case 'approval': {
       const riskLevel = highestRisk(seen.catalog, question, effects)
-      const first = planAsks({ task, command, outcome, content, riskLevel })
+      const first = planAsks({ task, command, outcome, content, riskLevel, effects: found.effects })
       const requests = askAnew(first, gates)
       const approvers = outcome.approvers.map(({ approver }) => approver)
       const { reason } = outcome
@@ -127,7 +127,7 @@ export function decide(
 function askAnew(requests: readonly ApprovalRequest[], gates: readonly StoredApproval[] = []) {
   const gate = gates.find(({ request_payload }) => request_payload.edits) ?? gates[0]
   if (!gate) return requests
-  return sayChanged(requests, gate.request_payload).map((request) => ({ ...request, ...editsOf(gate, request) }))
+  return sayChanged(requests, gate.request_payload).map((request) => ({ ...request, ...editsOf(gate) }))
 }
 
 /** `approved`: runs exactly what was approved. The approvals must have the hash of the command, and so must the effects as drafted now. */
