@@ -4,12 +4,13 @@ export {
   type ApprovalRequest,
   type ApprovedContent,
   decisionValues,
+  editsOf,
   resumeSteps,
   type StoredApproval,
   type ReviewPacket,
 } from './stored-approval.ts'
 export { cancelApprovals } from './approval.ts'
-export { editsOf, requestApproval, supersedeApprovals } from './request-approval.ts'
+export { requestApproval, supersedeApprovals } from './request-approval.ts'
 export {
   type ApprovalType,
   type ApprovalTypeInput,
