@@ -11,6 +11,7 @@ import {
   jobReportView,
   jobView,
   listGroups,
+  countRunningJobs,
   listJobs,
   listQueue,
   placeJob,
@@ -291,7 +292,7 @@ function endJob(scheduler: Scheduler, jobId: string): Decision<JobReport & { rea
 function describe(scheduler: Scheduler, api: SchedulerApi): Decision<z.infer<typeof statusView>> {
   const queue = listQueue(scheduler, { limit: 1 })
   if (!queue.ok) return queue
-  const running = listJobs(scheduler, { state: 'running', limit: 500 })
+  const running = countRunningJobs(scheduler)
   if (!running.ok) return running
   const plans = readPlans(scheduler)
   if (!plans.ok) return plans
@@ -303,7 +304,7 @@ function describe(scheduler: Scheduler, api: SchedulerApi): Decision<z.infer<typ
     workers: scheduler.settings.workers,
     ready: queue.value.ready,
     held: queue.value.held,
-    in_flight: running.value.length,
+    in_flight: running.value,
     reservation: reservation && toReservationView(reservation),
   })
 }

@@ -60,6 +60,7 @@ export {
   jobRunView,
   jobView,
   type JobView,
+  countRunningJobs,
   listJobs,
   listQueue,
   type QueuePage,

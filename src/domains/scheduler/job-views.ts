@@ -178,6 +178,15 @@ export function listJobs(scheduler: Scheduler, filter: JobFilter = {}): Decision
   return scheduler.db.read((reader) => accept(reader.all(select, params)))
 }
 
+const countRunning = query<{ readonly running: number }>(
+  `select count(*) as running from jobs where ${stateConditions.running}`,
+)
+
+/** Counts the jobs that are running now. */
+export function countRunningJobs(scheduler: Scheduler): Decision<number> {
+  return scheduler.db.read((reader) => accept(reader.one(countRunning)?.running ?? 0))
+}
+
 export type JobReport = { readonly job: StoredJob; readonly run: StoredRun | null }
 
 export function readJob(scheduler: Scheduler, jobId: string): Decision<JobReport> {
