@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { accepted, aPerson, type TestPerson, TRACE } from '#test/tenant'
+import { openTokenProvider } from '#test/token'
 import { until } from '#test/until'
 import { createApiKey, createUser, openAuthenticator, revokeApiKey, type StoredApiKey } from '#domains/identity'
 import type { Tenant } from '#test/tenant'
@@ -232,9 +232,7 @@ describe('following the events of a workspace', () => {
       call(app, `/people/${encodeId('user', userId)}/deactivate`, { method: 'POST', ...admin(), body: {} }),
   }
   test('[M7] the stream of a token ends when the token does, not with the next heartbeat', async () => {
-    const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true })
-    const keys = { keys: [{ ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256' }] }
-    const provider = { issuer: 'https://id.example.com/', audience: 'concord', jwks: { keys } }
+    const { provider, sign } = await openTokenProvider()
     const person = { orgId: api.ours.orgId, externalId: 'auth0|ada', email: 'ada@example.com', role: 'admin' } as const
     accepted(await createUser(api.world, bySystem(TRACE), person))
     const clock = () => new Date()
@@ -242,9 +240,7 @@ describe('following the events of a workspace', () => {
     const { authenticate, callers } = authenticator
     const app = api.with({ limits: quiet, now: clock, authenticate, callers })
     const exp = Math.floor(Date.now() / 1_000) + 2
-    const claims = new SignJWT({ iss: provider.issuer, aud: 'concord', sub: 'auth0|ada', exp })
-    const token = await claims.setProtectedHeader({ alg: 'ES256', kid: 'k' }).sign(privateKey)
-    const watched = readAll(await call(app, '/events', { key: token }))
+    const watched = readAll(await call(app, '/events', { key: await sign('auth0|ada', exp) }))
     await until(() => watched.chunks > 0, 'the stream')
     await watched.done
     assert.ok(Date.now() >= exp * 1_000)
