@@ -53,6 +53,10 @@ export class Call<Deps, Q extends Shape = Shape, P extends Shape = Shape, B exte
   get body(): z.output<B> {
     return this.c.req.valid('json' as never)
   }
+  /** The key of a request without a body. */
+  get headerKey(): string | undefined {
+    return (this.c.get('sent') as { readonly idempotency_key?: string } | undefined)?.idempotency_key
+  }
   /** The body before its fields were parsed. */
   get sent(): z.input<B> {
     return this.c.get('sent') as z.input<B>
@@ -237,15 +241,19 @@ function configOf(
 
 export const KEY_HEADER = 'Idempotency-Key'
 
-const keyHeader = z.object({
-  [KEY_HEADER]: z
-    .string()
-    .optional()
-    .meta({ example: 'order-4711', description: 'The same as the field `idempotency_key` of the body.' }),
+export const keyHeader = z.object({
+  [KEY_HEADER]: z.string().optional().meta({
+    example: 'order-4711',
+    description: 'The same request with the same key is done once. The same as the field `idempotency_key` of a body.',
+  }),
 })
 
-/** The body has an idempotency key, so the route takes the header too. */
-export function takesKey(schema: unknown): boolean {
+/** A route takes the header if its body has an idempotency key, or if it says so. */
+export function takesKeyHeader(config: RouteConfig | undefined): boolean {
+  return config?.request?.headers === keyHeader || takesKey(bodySchemaOf(config))
+}
+
+function takesKey(schema: unknown): boolean {
   return schema instanceof z.ZodObject && 'idempotency_key' in schema.shape
 }
 
@@ -300,7 +308,7 @@ export function newRouter(): OpenAPIHono<ApiEnv> {
   })
 }
 
-export function bodySchemaOf(config: RouteConfig | undefined): unknown {
+function bodySchemaOf(config: RouteConfig | undefined): unknown {
   const body = config?.request?.body?.content['application/json']
   return body && 'schema' in body ? body.schema : undefined
 }

@@ -9,7 +9,7 @@ import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { sayState } from '#kernel/say-state'
 import { ABORT_TOKEN } from '#turns'
-import type { CommandWithEffects, StoredCommand } from './command-table.ts'
+import type { StoredCommand } from './command-table.ts'
 import type { StoredArchive } from './history/history-archive.ts'
 import { sayTaskGone } from './tasks.ts'
 
@@ -60,8 +60,11 @@ type ExplanationFacts = {
   readonly undoes?: StoredCommand
 }
 
+/** Not its effects, whose payloads and results may be large: the events say what was done. */
+type Explained = { readonly command: StoredCommand }
+
 type Kind = ExplainedStep['kind']
-type Say = (event: HistoryEvent, found: CommandWithEffects, who: (actor: unknown) => string) => string | undefined
+type Say = (event: HistoryEvent, found: Explained, who: (actor: unknown) => string) => string | undefined
 
 const text = (value: unknown) =>
   typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value)
@@ -71,9 +74,11 @@ const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${tex
 
 const words = (value: unknown) => text(value).replaceAll('_', ' ')
 
-/** The installation counts people whom the requester invited. */
-const sayInvited = (payload: HistoryEvent['payload']) =>
-  payload['issued_by_requester'] === true ? ', whose credentials the requester issued,' : ''
+/** The installation counts people who do not decide independently of the requester. Older events have a mark. */
+function sayTie({ tie, issued_by_requester }: HistoryEvent['payload']): string {
+  const said = issued_by_requester === true ? 'has credentials that the requester issued' : text(tie)
+  return said === '' ? '' : `, who ${said},`
+}
 
 const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => Kind), Say]>> = {
   command_created: [
@@ -100,12 +105,12 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
   approval_voted: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `${who(actor)}${sayInvited(payload)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
+      `${who(actor)}${sayTie(payload)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
   ],
   approval_decided: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `The answer of ${who(actor)}${sayInvited(payload)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
+      `The answer of ${who(actor)}${sayTie(payload)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
   ],
   approval_blocked: [
     'approval',
@@ -203,7 +208,7 @@ function sayEnd(payload: HistoryEvent['payload']): string | undefined {
   return `It ${sayState(to)}${because(payload['error'] ?? payload['error_class'] ?? payload['reason'])}.`
 }
 
-function sayAborted({ turn_token, completed_at }: CommandWithEffects['command']): string {
+function sayAborted({ turn_token, completed_at }: StoredCommand): string {
   if (turn_token !== ABORT_TOKEN || completed_at !== null) return ''
   return ', and an operator has stopped it (`concord stuck resume` resumes it)'
 }
@@ -221,7 +226,7 @@ function sayStandings(standings: readonly Standing[]): string {
 
 /** The people whom the explanation names, so that their names are looked up once. */
 export function actorsOf(
-  { command }: CommandWithEffects,
+  { command }: Explained,
   events: readonly HistoryEvent[],
   edits: readonly ApprovalEdit[],
 ): readonly string[] {
@@ -237,7 +242,7 @@ export function actorsOf(
 }
 
 export function explainCommand(
-  found: CommandWithEffects,
+  found: Explained,
   events: readonly HistoryEvent[],
   { names = new Map(), edits = [], fields, isTaskGone = false, standings = [], undo, undoes }: ExplanationFacts = {},
 ): Explanation {

@@ -72,14 +72,16 @@ const newJob = {
   not_before: instantField().optional(),
 }
 
+const idempotencyKey = z
+  .string()
+  .optional()
+  .meta({ example: 'nightly:2026-05-01', description: 'The same request with the same key is the same job.' })
+
 export const submitJobBody = z
   .strictObject({
     ...newJob,
     group_id: idField('job_group').optional(),
-    idempotency_key: z
-      .string()
-      .optional()
-      .meta({ example: 'nightly:2026-05-01', description: 'The same request with the same key is the same job.' }),
+    idempotency_key: idempotencyKey,
   })
   .meta({
     id: 'SubmitSchedulerJob',
@@ -98,6 +100,7 @@ export const submitGroupBody = z
       .min(1)
       .max(GROUP_JOBS_MAX)
       .meta({ example: [{ job_type: 'report' }] }),
+    idempotency_key: idempotencyKey,
   })
   .meta({ id: 'SubmitSchedulerGroup', description: 'Jobs that belong together. All of them are queued, or none.' })
 
@@ -197,4 +200,5 @@ export const directJobBody = z.strictObject({
   job_type: jobType.optional(),
   template_id: idField('job_template').optional(),
   params: jsonObjectField().optional(),
+  idempotency_key: idempotencyKey,
 })

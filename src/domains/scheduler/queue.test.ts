@@ -5,7 +5,7 @@ import { describe, test } from 'node:test'
 import { cancelJob, changeJob, moveJob, normalizeQueue, swapJobs } from './change-job.ts'
 import { claimJobs } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
-import { countRunningJobs, listJobs, listQueue, readJob } from './job-views.ts'
+import { listJobs, listQueue, readJob } from './job-views.ts'
 import { planPosition } from './queue.ts'
 import { aFile, aScheduler, codeOf, must, type TestScheduler } from '#test/scheduler/fixture'
 import { query } from './database.ts'
@@ -206,15 +206,6 @@ describe('lists', () => {
     assert.deepEqual(ids({ state: 'queued', jobType: 'story' }), [jobs[2]])
     assert.deepEqual(ids({ before: jobs[2] ?? '', limit: 1 }), [jobs[1]])
   })
-})
-
-test('[M6] running jobs are counted, however large they are', () => {
-  const scheduler = aScheduler({ settings: { workers: 8 } })
-  for (let count = 0; count < 6; count++)
-    must(submitJob(scheduler, { job_type: 'story', params: { text: 'x'.repeat(900_000) } }))
-  must(claimJobs(scheduler, 6))
-  assert.ok(must(listJobs(scheduler, { state: 'running' })).length < 6)
-  assert.equal(must(countRunningJobs(scheduler)), 6)
 })
 
 test('[SCH-001] [SCH-122] two processes read the same order from the same file, and it follows the rule', () => {
