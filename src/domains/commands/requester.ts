@@ -22,10 +22,13 @@ export function requesterOf({ requested_by }: Pick<StoredCommand, 'requested_by'
   return isUuid(id) ? id : undefined
 }
 
-/** A condition about the command `c`: the person may no longer act as at the request, and no operator has agreed to continue the command. */
+/**
+ * A condition about the command `c`: the person may no longer act as at the request, and no operator has agreed to continue the command. `offset 0`:
+ * Postgres looks for the answer of this command, where it could read every approval first.
+ */
 export const isRequesterGone = (userId: string): string =>
   `(${hasLeft(userId, 'c.workspace_id', `c.context->'metadata'->>'role'`)} and not exists (select from concord.approvals a
-      where a.command_id = c.command_id and a.approval_type = '${REQUESTER_GONE}' and a.status = 'approved'))`
+      where a.command_id = c.command_id and a.approval_type = '${REQUESTER_GONE}' and a.status = 'approved' offset 0))`
 
 /** $1 user, $2 workspace, $3 command. */
 const findGone = statement<{ readonly gone: boolean }>(
