@@ -358,9 +358,7 @@ export const explanationView = z
       .string()
       .nullable()
       .meta({ description: 'Where the rest of the story is, and what to do to read it.' }),
-    truncated: z.boolean().meta({
-      description: 'The chain ends before the last event. `GET /commands/{command_id}/events` has all of them.',
-    }),
+    truncated: z.boolean().meta({ description: 'The chain ends before the last event; `…/events` lists them all.' }),
     chain: z.array(
       z.object({
         kind: z.string(),
