@@ -141,6 +141,7 @@ export {
 export {
   checkDelivery,
   openWebhooks,
+  webhookForms,
   signDelivery,
   type WebhookSource,
 } from './receive-webhook.ts'
