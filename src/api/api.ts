@@ -2,6 +2,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { drawnAhead } from '#kernel/ids'
+import type { RefusalCode } from '#kernel/refusal'
 import { type FeedHub, openFeedHub } from '#store'
 import { type ApiDeps, type ApiLimits, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
@@ -35,7 +36,7 @@ import { openPageCursors, type PageCursors } from './page-cursor.ts'
 import { openReference, type Reference, referenceRoutes } from './reference-routes.ts'
 import type { Routes } from './resource.ts'
 import { commandScheduleRoutes } from './command-schedule-routes.ts'
-import { openWaiters, type SchedulerRouteDeps } from './scheduler-api.ts'
+import { openTurns, openWaiters, type SchedulerRouteDeps } from './scheduler-api.ts'
 import { schedulerGroupRoutes, schedulerJobRoutes, schedulerStatusRoutes } from './scheduler-job-routes.ts'
 import { schedulerLogRoutes } from './scheduler-log-routes.ts'
 import { schedulerScheduleRoutes, schedulerTemplateRoutes } from './scheduler-plan-routes.ts'
@@ -65,6 +66,7 @@ type Opened = ApiDeps & {
   readonly badBearers: BadBearers
   readonly scheduling: SchedulerRouteDeps
   readonly reference: Reference
+  readonly failedWriteAgoMs: () => number
 }
 
 /** A group of routes with its dependencies. A group whose dependencies are missing is described, but not mounted. */
@@ -112,6 +114,7 @@ export function createApi(deps: ApiDeps): Api {
   const checkStreams = async () => void (await Promise.all([streams.check(), logStreams.check()]))
   // Another process has changed rights, or the connection of the notices was lost.
   deps.feed.notices?.listen(ACCESS_CHANNEL, () => void checkStreams())
+  let failedWriteMs = Number.NEGATIVE_INFINITY
   let table: AccessTable | undefined
   let document: OpenApiDocument | undefined
   const accessTable = () => {
@@ -136,6 +139,7 @@ export function createApi(deps: ApiDeps): Api {
   app.notFound((c) => answerProblem(c, notFound()))
   app.onError((error, c) => {
     const { refusal, bug } = judgeFault(error)
+    if (WRITE_FAULTS.has(refusal.code)) failedWriteMs = performance.now()
     deps.log[bug ? 'error' : 'warn'](
       { ...c.get('ids'), err: error },
       bug ? 'internal error' : 'the database could not answer',
@@ -144,14 +148,24 @@ export function createApi(deps: ApiDeps): Api {
   })
 
   deps.extraRoutes?.(app)
-  const scheduling = { ...deps, heartbeatMs: limits.heartbeatMs, logStreams, waiters: openWaiters() }
+  const scheduling = {
+    ...deps,
+    heartbeatMs: limits.heartbeatMs,
+    logStreams,
+    waiters: openWaiters(),
+    inTurn: openTurns(),
+  }
   const hub = openFeedHub(deps.db, deps.feed, toStreamedEvent)
   const reference = openReference(() => (document ??= describeApi(app, deps.version, tags)))
   const cursors = openPageCursors(deps.cursorKey)
-  const opened = { ...deps, limits, badBearers, scheduling, reference, streams, hub }
+  const failedWriteAgoMs = () => performance.now() - failedWriteMs
+  const opened = { ...deps, limits, badBearers, scheduling, reference, streams, hub, failedWriteAgoMs }
   for (const each of groups) each.mount(app, opened, cursors)
   return app
 }
+
+/** The database answers reads, but nothing can be written. */
+const WRITE_FAULTS: ReadonlySet<RefusalCode> = new Set(['storage_full', 'database_read_only'])
 
 /** The channel of `identity.raise_access_version`. */
 const ACCESS_CHANNEL = 'concord_access'

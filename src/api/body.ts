@@ -10,7 +10,7 @@ import { formatPath, type JsonObject } from '#kernel/json-value'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import { answerProblem, type ApiContext, type ApiEnv } from './guards.ts'
-import { bodySchemaOf, KEY_HEADER, takesKey } from './resource.ts'
+import { KEY_HEADER, takesKeyHeader } from './resource.ts'
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i
 
@@ -94,14 +94,14 @@ export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
   }
 }
 
-/** The header is the field of the same name, on every route whose body has that field. */
+/** The header is the field of the same name, on every route that takes a key. */
 function withHeaderKey(
   c: ApiContext,
   config: RouteConfig | undefined,
   value: JsonObject | undefined,
 ): Decision<JsonObject | undefined> {
   const key = c.req.header(KEY_HEADER)
-  if (key === undefined || !takesKey(bodySchemaOf(config))) return accept(value)
+  if (key === undefined || !takesKeyHeader(config)) return accept(value)
   const sent = value?.['idempotency_key']
   if (sent !== undefined && sent !== key)
     return refuse('api.idempotency_key.differs', `The header ${KEY_HEADER} and the field idempotency_key differ.`, {

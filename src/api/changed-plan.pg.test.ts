@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { askChanged } from '#domains/approvals'
+import { definePolicy } from '#domains/commands'
 import { decodeId } from '#kernel/ids'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { openRoomOn, type TestRoom } from '#test/commands'
@@ -18,6 +19,7 @@ describe('a plan that changes while people are asked', () => {
   let api: TestApi
   let owner: TestPerson
   let second: TestPerson
+  let checker: TestPerson
   let old: Deployed
   let now: Deployed
 
@@ -26,6 +28,8 @@ describe('a plan that changes while people are asked', () => {
     owner = await aPerson(api.world, api.ours, 'writer', 'owner')
     second = await aPerson(api.world, api.ours, 'writer', 'second')
     await anOrgRole(api.world, api.ours.orgId, 'owner', [owner, second])
+    checker = await aPerson(api.world, api.ours, 'writer', 'checker')
+    await anOrgRole(api.world, api.ours.orgId, 'checker', [checker])
     old = deploy(['connector.hotel.book_a'])
     now = deploy(['connector.hotel.book_b'])
   })
@@ -46,7 +50,46 @@ describe('a plan that changes while people are asked', () => {
         type: { approval: { quorum } },
         task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted'] },
       })
-    const room = openRoomOn(api.world, api.ours, undefined, () => [...trip('Trip', 1), ...trip('Big Trip', 2)])
+    // Its second effect depends on the number of earlier commands.
+    const counted = [
+      definePolicy(
+        { name: 'counted', category: 'environment', actions: '*', decide: () => ({ decision: 'allow' }) },
+        { facts: ['commands_last_hour'] },
+      ),
+      ...defineWork({
+        name: 'Counted Trip',
+        reads_facts: true,
+        payload: z.strictObject({ subject: z.string(), decide: z.string().default('require_approval') }),
+        plan: (_payload, { facts }) => [
+          ...steps.map((effect_type) => ({ effect_type, payload: {} })),
+          { effect_type: 'connector.hotel.book_c', payload: { count: facts['commands_last_hour'] as number } },
+        ],
+        effects: ['connector.hotel.book_a', 'connector.hotel.book_b', 'connector.hotel.book_c'],
+        task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted', 'counted'] },
+      }),
+    ]
+    const pair = [
+      definePolicy({
+        name: 'pair',
+        category: 'approval_requirement',
+        actions: '*',
+        decide: () => ({ decision: 'require_approval', required_approvals: ['owner', 'checker'] }),
+      }),
+      ...defineWork({
+        name: 'Pair Trip',
+        payload: z.strictObject({ subject: z.string() }),
+        plan: ({ subject }) => steps.map((effect_type) => ({ effect_type, payload: { subject: subject ?? null } })),
+        effects: ['connector.hotel.book_a', 'connector.hotel.book_b'],
+        type: { risk_level: 'medium' },
+        task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'pair'] },
+      }),
+    ]
+    const room = openRoomOn(api.world, api.ours, undefined, () => [
+      ...trip('Trip', 1),
+      ...trip('Big Trip', 2),
+      ...counted,
+      ...pair,
+    ])
     const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
     return { room, app }
   }
@@ -124,6 +167,29 @@ describe('a plan that changes while people are asked', () => {
     assert.deepEqual([await settle(now, edited), await done(edited)], ['waiting_for_approval', []])
   })
 
+  test('[M3] [D7] after an edit the requester may still confirm when the plan changes, whoever finds out', async () => {
+    const id = await asked('Pair Trip')
+    const open = async () =>
+      Object.fromEntries(
+        (await cards(id))
+          .filter(({ status }) => status === 'pending')
+          .map(({ approver, approval_id }) => [String(approver), String(approval_id)]),
+      ) as Record<'role:owner' | 'role:checker', string>
+    const edited = { decision: 'approved', edits: { subject: 't' } }
+    assert.equal((await decide(old.app, (await open())['role:owner'], edited)).status, 200)
+    assert.equal(
+      (await decide(now.app, (await open())['role:checker'], { decision: 'approved' }, checker.key)).status,
+      409,
+    )
+    const fresh = await open()
+    const requester = api.ours.people.writer.key
+    assert.equal((await decide(now.app, fresh['role:checker'], { decision: 'approved' }, requester)).status, 403)
+    assert.equal((await decide(now.app, fresh['role:owner'], { decision: 'approved' })).status, 403)
+    assert.equal((await decide(now.app, fresh['role:owner'], { decision: 'approved' }, requester)).status, 200)
+    assert.equal((await decide(now.app, fresh['role:checker'], { decision: 'approved' }, checker.key)).status, 200)
+    assert.equal(await settle(now, id), 'succeeded')
+  })
+
   test('[D7] votes for the old plan do not count for the new one', async () => {
     const id = await asked('Big Trip')
     assert.equal((await decide(old.app, await openCard(id), { decision: 'approved' })).status, 200)
@@ -144,6 +210,34 @@ describe('a plan that changes while people are asked', () => {
     ])
     assert.equal((await cards(id)).length, 2)
     assert.deepEqual([await settle(now, id), await done(id)], ['waiting_for_approval', []])
+  })
+
+  test('[1a] [ERR-12] a retry runs the step that failed as it was approved: facts and deploys change nothing, what succeeded is not repeated', async () => {
+    const id = await asked('Counted Trip')
+    assert.equal((await decide(old.app, await openCard(id), { decision: 'approved' })).status, 200)
+    old.room.provider.modes.push('ok', 'refuse')
+    assert.equal(await settle(old, id), 'failed')
+    await asked('Counted Trip')
+    for (const deployed of [old, now]) {
+      deployed.room.provider.calls.length = 0
+      if (deployed === old) deployed.room.provider.modes.push('refuse')
+      assert.equal((await ask(deployed.app, `/commands/${id}/retry`, {})).status, 200)
+      await settle(deployed, id)
+      assert.deepEqual(
+        deployed.room.provider.calls.map((call) => call.split(' ')[0]),
+        ['book_c'],
+      )
+    }
+    assert.deepEqual(await done(id), [
+      { effect_type: 'connector.hotel.book_a' },
+      { effect_type: 'connector.hotel.book_c' },
+    ])
+    const counts = await now.room.rows<{ count: number }>(
+      `select distinct (effect_payload->>'count')::int as count from concord.domain_effects
+       where command_id = $1 and effect_type = 'connector.hotel.book_c'`,
+      [accepted(decodeId('command', id))],
+    )
+    assert.deepEqual(counts, [{ count: 0 }])
   })
 
   test('[D7] a plan that policy no longer allows is refused at the click, with what to do', async () => {

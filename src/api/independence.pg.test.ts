@@ -101,15 +101,76 @@ describe('a requester who administers people', () => {
     for (const key of [secondKey, more.key, thirdKey]) assert.equal(await decide(asked, key), ISSUED)
   })
 
-  test('[H3] people whom somebody else invited decide, and so do people of the identity provider', async () => {
-    const worker = await invite('worker')
-    const workerKey = await redeem(worker)
+  test('[H3] an administrator with two invited people cannot ask as one of them and approve as the other, or as themselves', async () => {
+    const { world, ours } = room.api
+    const boss = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'admin', `boss-${++count}`)
+    const bossId = `user_${boss.principal.userId.replaceAll('-', '')}`
+    await grant(bossId)
+    const first = await redeem(await invite('first-puppet', boss.key))
+    const second = await invite('second-puppet', boss.key)
+    await grant(second.user_id)
+    const secondKey = await redeem(second)
+    // One more between them: the boss makes an administrator, who makes a third.
+    const between = await redeem(await invite('between', boss.key, 'admin'))
+    const third = await invite('third-puppet', between)
+    await grant(third.user_id)
+    const thirdKey = await redeem(third)
+
+    const asked = await request({ ...boss, key: first })
+    assert.equal(await decide(asked, secondKey), '403 approvals.approver.same_issuer')
+    assert.equal(await decide(asked, thirdKey), '403 approvals.approver.same_issuer')
+    assert.equal(await decide(asked, boss.key), '403 approvals.approver.issued_requester')
+    const byThird = await request({ ...boss, key: thirdKey })
+    for (const key of [secondKey, boss.key])
+      assert.match(await decide(byThird, key), /403 .*(same_issuer|issued_requester)/)
+    // Neither the boss nor an administrator of the boss can give the role to somebody now.
+    const late = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'writer', `late-${count}`)
+    const lateId = `user_${late.principal.userId.replaceAll('-', '')}`
+    for (const by of [boss.key, between]) {
+      await grant(lateId, by)
+      assert.equal(await decide(asked, late.key), LATE_ROLE)
+      await call(room.api.app, `/people/${lateId}/org-roles/data-owner`, { method: 'DELETE', key: root.key })
+    }
+    // A new invitation by somebody else does not change who made the request.
+    const { user_id } = (await room.get('/me', first)).body as MeView
+    const again = await ask<InvitedPersonView>(`/people/${user_id}/invite`, {}, root.key)
+    await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
+    await ask(`/people/${user_id}/invite/confirm`, {}, first)
+    await redeem(again)
+    assert.equal(await decide(asked, boss.key), '403 approvals.approver.issued_requester')
+    // Inbox, card and explanation say the same.
+    const mine = (await room.get('/approvals?mine=true', secondKey)).body as { items: Shown[] }
+    assert.ok(!mine.items.some(({ approval_id }) => approval_id === asked.approval_id))
+    const shown = (await room.get(`/approvals/${asked.approval_id}`, secondKey)).body as Shown & { command_id: string }
+    assert.equal(shown.may_decide, false)
+    const told = shown.not_counted.map(({ name, reason }) => `${name} ${reason}`).join('; ')
+    assert.match(told, /second-puppet-\d+ has credentials of the same issuer as the requester/)
+    assert.match(told, /boss-\d+ issued the credentials of the requester/)
+    const why = (await room.get(`/commands/${shown.command_id}/explanation`)).body as { summary: string }
+    assert.match(why.summary, /boss-\d+ does not count, who issued the credentials of the requester/)
+    // Somebody whom another administrator made decides.
     const owner = await invite('owner')
     await grant(owner.user_id)
-    const ownerKey = await redeem(owner)
-    const asked = await request({ ...root, key: workerKey })
-    assert.equal(await decide(asked, ownerKey), '200 ok')
+    assert.equal(await decide(asked, await redeem(owner)), '200 ok')
+  })
 
+  test('[H3] the inbox shows nobody a request that only a late role makes theirs, and no reader any request', async () => {
+    const { world, ours } = room.api
+    const late = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'writer')
+    const reader = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'reader')
+    await grant(`user_${reader.principal.userId.replaceAll('-', '')}`)
+    const asked = await request()
+    await grant(`user_${late.principal.userId.replaceAll('-', '')}`)
+    for (const { key } of [late, reader]) {
+      const { items } = (await room.get('/approvals?mine=true', key)).body as { items: Shown[] }
+      assert.ok(!items.some(({ approval_id }) => approval_id === asked.approval_id))
+      assert.equal(((await room.get(`/approvals/${asked.approval_id}`, key)).body as Shown).may_decide, false)
+    }
+    const { items } = (await room.get('/approvals?mine=true&limit=1', late.key)).body as { items: Shown[] }
+    assert.ok(items.every(({ may_decide }) => may_decide))
+  })
+
+  test('[H3] people of the identity provider have no issuers', async () => {
     const { orgId } = room.api.ours
     const user = accepted(
       await createUser(room.api.world, bySystem(TRACE), { orgId, externalId: `auth0|${++count}`, role: 'writer' }),
@@ -193,6 +254,28 @@ describe('a requester who administers people', () => {
       assert.deepEqual(confirmed.body, { changed: true })
       await redeem(again)
     }
+  })
+
+  test('[H3] an administrator whom the maker invited, at any distance, cannot agree to the invitation of the maker', async () => {
+    const { world, ours } = room.api
+    const maker = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'admin')
+    const puppet = await redeem(await invite('puppet-admin', maker.key, 'admin'))
+    const second = await redeem(await invite('puppet-of-puppet', puppet, 'admin'))
+    const ann = await invite('ann')
+    const annKey = await redeem(ann)
+    const confirm = (key: string) => room.post(`/people/${ann.user_id}/invite/confirm`, {}, key)
+    const TIED = '403 identity.invitation.not_independent'
+    const again = async (key: string) => {
+      assert.equal((await ask<InvitedPersonView>(`/people/${ann.user_id}/invite`, {}, key)).awaits_yes, true)
+      await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
+    }
+    await again(maker.key)
+    for (const key of [puppet, second]) assert.equal(outcome(await confirm(key)), TIED)
+    // The maker made the puppet, and the puppets have the maker in common.
+    await again(second)
+    for (const key of [maker.key, puppet]) assert.equal(outcome(await confirm(key)), TIED)
+    assert.equal((await room.get('/me', annKey)).status, 200)
+    assert.deepEqual((await confirm(root.key)).body, { changed: true })
   })
 
   test('[H3] why names the people whose decision does not count', async () => {

@@ -1,8 +1,11 @@
 /** A command whose requester may no longer act when its wait is over: an operator is asked, and nothing begins before the answer. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { findBrokenInvariants } from '#domains/commands'
 import { type AgentApi, openAgentApi } from '#test/agents'
-import { anOrgRole, aPerson, type TestPerson } from '#test/tenant'
+import { historyFaults } from '#test/commands'
+import { decodeId } from '#kernel/ids'
+import { accepted, anOrgRole, aPerson, type TestPerson } from '#test/tenant'
 
 const OUTSIDE = { subject: 'May', destination: 'external:finance@example.com' }
 
@@ -121,5 +124,74 @@ describe('a requester who may no longer act', () => {
     assert.equal(await stateOf(command_id), 'blocked')
     assert.deepEqual(await done(command_id), [])
     assert.equal((await open(command_id)).approval_type, 'requester_gone')
+  })
+
+  const [FIRST, SECOND] = ['connector.hotel.book_a', 'connector.hotel.book_b']
+  /** The person leaves after the first attempts of the provider, and the due time of the next attempt passes. */
+  async function leftAmong(...modes: AgentApi['room']['provider']['modes']): Promise<string> {
+    const person = await aPerson(room.api.world, { orgId: room.api.ours.orgId, slug: room.api.ours.slug }, 'writer')
+    const payload = { subject: person.keyId, steps: [FIRST, SECOND] }
+    room.room.provider.modes.push(...modes)
+    const { command_id } = await ask<{ command_id: string }>('/commands', { task_name: 'Fragile', payload }, person.key)
+    assert.equal(await stateOf(command_id), 'running')
+    await leaves(person)
+    room.room.clock.travel(60_000)
+    await room.room.settle(accepted(decodeId('command', command_id)))
+    assert.equal(await stateOf(command_id), 'blocked')
+    return command_id
+  }
+  const effectsOf = async (commandId: string) =>
+    (
+      (await room.get(`/commands/${commandId}/effects`, admin.key)).body as {
+        items: { effect_type: string; status: string }[]
+      }
+    ).items.map(({ effect_type, status }) => [effect_type.replace('connector.hotel.', ''), status])
+
+  test('[2e] [EFF-25] an effect in doubt is settled before anybody is asked; the no then fails the command and its contract undoes what was done', async () => {
+    const commandId = await leftAmong('fail_after')
+    assert.deepEqual(await effectsOf(commandId), [
+      ['book_a', 'succeeded'],
+      ['book_b', 'planned'],
+    ])
+    await decide(await open(commandId), operator, 'rejected')
+    assert.equal(await stateOf(commandId), 'compensated')
+    assert.deepEqual((await effectsOf(commandId)).at(-1), ['compensation.hotel.cancel_a', 'succeeded'])
+  })
+
+  test('[2e] an attempt that failed for certain ends with the no, and `next` names the operator before', async () => {
+    const commandId = await leftAmong('ok', 'fail_before')
+    const { next, waiting_reason } = (await room.get(`/commands/${commandId}`, admin.key)).body as {
+      next: { action: string; by: string[] }[]
+      waiting_reason: string
+    }
+    assert.equal(waiting_reason, 'an operator who says whether it continues without its requester')
+    assert.deepEqual(next[0], {
+      action: 'decide_approval',
+      by: ['operator'],
+      what: 'Say whether it continues, because its requester may no longer act.',
+    })
+    await decide(await open(commandId), operator, 'rejected')
+    assert.equal(await stateOf(commandId), 'compensated')
+    assert.deepEqual(
+      (await effectsOf(commandId)).map(([, status]) => status),
+      ['succeeded', 'failed', 'succeeded'],
+    )
+    const again = await leftAmong('ok', 'fail_before')
+    await decide(await open(again), operator)
+    assert.equal(await stateOf(again), 'succeeded')
+  })
+
+  test('[2e] a no to a question that was asked about an effect in doubt ends nothing before the doubt is settled', async () => {
+    const commandId = await leftAmong('ok', 'fail_before')
+    await room.room.rows(
+      `update concord.domain_effects set read_back = '{"outcome":"unknown"}' where status = 'executing'`,
+    )
+    await decide(await open(commandId), operator, 'rejected')
+    assert.equal(await stateOf(commandId), 'succeeded')
+  })
+
+  test('[2e] no answer leaves an effect under way on a command that has ended', async () => {
+    assert.deepEqual(await findBrokenInvariants(room.room.db), [])
+    assert.deepEqual(await historyFaults(room.room), [])
   })
 })

@@ -1,6 +1,6 @@
 /** Builds routes from one description: access, input, output and problems. Knows no domain. */
 import { createRoute, OpenAPIHono, type RouteConfig, z } from '@hono/zod-openapi'
-import { pageFields, workspaceIdForm } from '#contract'
+import { keyField, pageFields, workspaceIdForm } from '#contract'
 import type { PlatformRole, Principal } from '#domains/identity'
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
@@ -61,6 +61,10 @@ export class Call<Deps, Q extends Shape = Shape, P extends Shape = Shape, B exte
   }
   get body(): z.output<B> {
     return this.c.req.valid('json' as never)
+  }
+  /** The key of a request without a body. */
+  get headerKey(): string | undefined {
+    return (this.c.get('sent') as { readonly idempotency_key?: string } | undefined)?.idempotency_key
   }
   /** The body before its fields were parsed. */
   get sent(): z.input<B> {
@@ -219,7 +223,8 @@ function configOf(
 ): Operation<never>['config'] {
   // An open route without a body has no problems.
   const isPlain = role === null && !body
-  const sent = headers ?? keyHeader(body?.[0])
+  const key = keyOf(body?.[0])
+  const sent = headers ?? (key && keyHeaderOf(key, 'The same as the field `idempotency_key` of the body.'))
   return {
     method,
     path,
@@ -264,19 +269,21 @@ function configOf(
 
 export const KEY_HEADER = 'Idempotency-Key'
 
-/** The body has an idempotency key, so the route takes the header too. */
-export function takesKey(schema: unknown): boolean {
-  return keyOf(schema) !== undefined
+const keyHeaderOf = (field: z.ZodType, description: string) => z.object({ [KEY_HEADER]: field.meta({ description }) })
+
+/** For a route whose body has no such field. */
+export const keyHeader = keyHeaderOf(
+  keyField('order-4711').optional(),
+  'The same request with the same key is done once.',
+)
+
+/** A route takes the header if its body has an idempotency key, or if it says so. */
+export function takesKeyHeader(config: RouteConfig | undefined): boolean {
+  return config?.request?.headers === keyHeader || keyOf(bodySchemaOf(config)) !== undefined
 }
 
 function keyOf(schema: unknown): z.ZodType | undefined {
   return schema instanceof z.ZodObject ? (schema.shape['idempotency_key'] as z.ZodType | undefined) : undefined
-}
-
-/** The header has the form of the field. */
-function keyHeader(schema: unknown): z.ZodObject | undefined {
-  const field = keyOf(schema)?.meta({ description: 'The same as the field `idempotency_key` of the body.' })
-  return field && z.object({ [KEY_HEADER]: field })
 }
 
 /** The query of a route: its own fields, and `workspace_id`, which every request may send. */
@@ -339,7 +346,7 @@ export function newRouter(): OpenAPIHono<ApiEnv> {
   })
 }
 
-export function bodySchemaOf(config: RouteConfig | undefined): unknown {
+function bodySchemaOf(config: RouteConfig | undefined): unknown {
   const body = config?.request?.body?.content['application/json']
   return body && 'schema' in body ? body.schema : undefined
 }

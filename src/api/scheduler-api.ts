@@ -1,19 +1,20 @@
 /** The scheduler for the API, and the checks shared by its routes: whether it runs, belongs to the caller and allows the work. */
 import { idField } from '#contract'
 import { appendOrgEvent, authorize, decideUnbound } from '#domains/identity'
-import { digestWork, namesOwnCommand, type Scheduler } from '#domains/scheduler'
+import { type JobKey, namesOwnCommand, readKeyed, type Scheduler, type StoredJob } from '#domains/scheduler'
 import { byPerson } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { ApiDeps, SchedulerApi } from './api-deps.ts'
 import type { Streams } from './event-stream.ts'
 import type { Position } from './page-cursor.ts'
-import { type Call, resource } from './resource.ts'
+import { type Call, Known, resource } from './resource.ts'
 
 export type SchedulerRouteDeps = Pick<ApiDeps, 'scheduler' | 'callers' | 'closing' | 'db' | 'newId' | 'now'> & {
   readonly heartbeatMs: number
   readonly logStreams: Streams
   readonly waiters: Waiters
+  readonly inTurn: InTurn
 }
 type Caller = Pick<Call<Pick<ApiDeps, 'scheduler'>>, 'deps' | 'principal'>
 
@@ -71,43 +72,70 @@ function mayRun(
   return accept(undefined)
 }
 
-type Change = {
+type Change<T> = {
   readonly operation: string
   /** The work that the caller must be allowed to run. */
   readonly may?: readonly Work[]
-  /** The jobs that it adds or changes: the record has the digest of their command lines. */
-  readonly runs?: Parameters<typeof digestWork>[1]
+  /** The digest of what it runs now or later. The record has it, and the change is refused when it would run anything else. */
+  readonly runs?: ((scheduler: Scheduler) => Decision<string>) | undefined
   /** The row that it creates. Its id is chosen before, so that the record names it. */
   readonly creates?: 'job' | 'job_group'
   /** Recorded as they are: ids and names, never params. */
   readonly facts?: Readonly<Record<string, unknown>>
+  /** A request that may be repeated: its key, and the answer to a repeat from the first job. */
+  readonly repeats?: {
+    readonly key: Decision<JobKey>
+    readonly known: (scheduler: Scheduler, first: StoredJob) => Decision<T>
+  }
 }
 type Changing = Pick<Call<SchedulerRouteDeps>, 'deps' | 'principal' | 'traceId'>
-type Recorded = { readonly newId: string; readonly requestedBy: string }
+type Recorded = { readonly newId: string; readonly requestedBy: string; readonly digest: string | undefined }
+type Act<T> = (scheduler: Scheduler, recorded: Recorded, api: SchedulerApi) => Decision<T> | Promise<Decision<T>>
 
-/** Records who asks for what, and only then lets `work` change the scheduler. Without the record nothing is done. */
+/** Records who asks for what, and only then lets `act` change the scheduler. Without the record nothing is done. A repeat does nothing, so it is not recorded. */
 export async function change<T, V>(
   call: Changing,
-  { operation, may = [], runs, creates, facts }: Change,
+  asked: Change<T>,
   view: (value: T) => V,
-  work: (scheduler: Scheduler, recorded: Recorded, api: SchedulerApi) => Decision<T> | Promise<Decision<T>>,
-): Promise<Decision<V>> {
+  act: Act<T>,
+): Promise<Decision<V | Known<V>>> {
   const api = requireScheduler(call)
   if (!api.ok) return api
   const { scheduler } = api.value
-  const allowed = mayRun(call, api.value, may)
+  const key = asked.repeats ? asked.repeats.key : accept(undefined)
+  if (!key.ok) return key
+  return call.deps.inTurn(key.value?.key, async () => {
+    const first = readKeyed(scheduler, key.value)
+    if (!first.ok) return first
+    if (!first.value || !asked.repeats) return recordAndAct(call, api.value, { ...asked, key: key.value }, view, act)
+    const known = asked.repeats.known(scheduler, first.value)
+    return known.ok ? accept(new Known(view(known.value))) : known
+  })
+}
+
+async function recordAndAct<T, V>(
+  call: Changing,
+  api: SchedulerApi,
+  { operation, may = [], runs, creates, facts, key }: Change<T> & { readonly key: JobKey },
+  view: (value: T) => V,
+  act: Act<T>,
+): Promise<Decision<V>> {
+  const { scheduler } = api
+  const allowed = mayRun(call, api, may)
   if (!allowed.ok) return allowed
-  const digest = runs && digestWork(scheduler, runs)
-  if (digest && !digest.ok) return digest
+  const digest = runs ? runs(scheduler) : accept(undefined)
+  if (!digest.ok) return digest
   const newId = call.deps.newId()
   const asked = {
     operation,
     ...facts,
+    ...(key && { idempotency_key: key.key }),
     ...(creates && { [creates === 'job' ? 'job_id' : 'group_id']: encodeId(creates, newId) }),
-    ...(digest && { command_digest: digest.value }),
+    ...(digest.value !== undefined && { command_digest: digest.value }),
   }
   await record(call, 'scheduler_requested', asked)
-  const done = await work(scheduler, { newId, requestedBy: encodeId('user', call.principal.userId) }, api.value)
+  const requestedBy = encodeId('user', call.principal.userId)
+  const done = await act(scheduler, { newId, requestedBy, digest: digest.value }, api)
   if (done.ok) return accept(view(done.value))
   await record(call, 'scheduler_refused', { ...asked, code: done.code })
   return done
@@ -122,6 +150,9 @@ function record(
   const { orgId } = principal
   return deps.db.transaction((tx) => appendOrgEvent(tx, deps, byPerson(principal, traceId), { type, payload, orgId }))
 }
+
+/** A repeat answers the first job as it is now. */
+export const knownJob = (_: Scheduler, first: StoredJob): Decision<StoredJob> => accept(first)
 
 export const jobParam = { job_id: idField('job') }
 
@@ -153,4 +184,29 @@ export function openWaiters(): Waiters {
       waiters -= 1
     }
   }
+}
+
+/** Runs requests with the same key one after the other, so that only the first is recorded. */
+export type InTurn = <T>(key: string | undefined, work: () => Promise<T>) => Promise<T>
+
+export function openTurns(): InTurn {
+  const last = new Map<string, Promise<unknown>>()
+  return async (key, work) => {
+    if (key === undefined) return work()
+    const turn = (last.get(key) ?? Promise.resolve()).then(work, work)
+    last.set(key, turn)
+    try {
+      return await turn
+    } finally {
+      if (last.get(key) === turn) last.delete(key)
+    }
+  }
+}
+
+/** The page of a list in the order of its names. */
+export function namePage(
+  from: Position | undefined,
+  limit: number,
+): { readonly limit: number; readonly after?: string } {
+  return { limit, ...(from?.[0] === undefined ? {} : { after: from[0] }) }
 }

@@ -5,20 +5,26 @@ import {
   cancelJob,
   changeJob,
   changeJobBody,
+  digestChange,
+  digestWork,
   groupView,
   jobFilters,
   type JobReport,
   jobReportView,
   jobView,
+  keyOfGroup,
+  keyOfJob,
+  keyOfRetry,
   listGroups,
   listJobs,
   listQueue,
   placeJob,
   placeJobBody,
   readGroup,
+  readGroupOf,
   readJob,
-  readPlans,
   readRetryChain,
+  readStatus,
   requestStop,
   reservationView,
   retryJob,
@@ -40,12 +46,13 @@ import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision } from '#kernel/refusal'
 import type { SchedulerApi } from './api-deps.ts'
 import { bodyProblems } from './problem.ts'
-import { routes, shown } from './resource.ts'
+import { keyHeader, routes, shown } from './resource.ts'
 import {
   change,
   fullPage,
   get,
   jobParam,
+  knownJob,
   list,
   patch,
   post,
@@ -68,7 +75,11 @@ const statusView = z
 
 const jobPage = pageView(jobView, 'SchedulerJobPage')
 const chainView = jobReportView
-  .extend({ chain: z.array(jobReportView).meta({ description: 'From the original to its newest retry.' }) })
+  .extend({
+    chain: z
+      .array(jobReportView)
+      .meta({ description: 'From the original to its newest retry. A chain larger than 4 MiB begins later.' }),
+  })
   .meta({ id: 'SchedulerJobReport' })
 const cancelledView = jobReportView
   .extend({
@@ -102,14 +113,21 @@ export const schedulerJobRoutes = routes({
     description: 'A job type with `from_params`, whose jobs name their own command, requires an administrator.',
     role: 'writer',
     body: [submitJobBody, 'The job'],
-    answers: { 201: ['The queued job.', jobView] },
+    answers: { 200: ['The job of the same request with this key.', jobView], 201: ['The queued job.', jobView] },
     problems: [404, 409],
     handle(call) {
-      const { job_type, template_id, idempotency_key } = call.body
-      const facts = { job_type, template_id: template_id && encodeId('job_template', template_id), idempotency_key }
-      const asked = { operation: 'submit_job', may: [call.body], runs: [call.body], creates: 'job', facts } as const
-      return change(call, asked, toJobView, (scheduler, { newId: jobId, requestedBy }) =>
-        submitJob(scheduler, call.sent, { jobId, requestedBy }),
+      const { body } = call
+      const { job_type, template_id } = body
+      const asked = {
+        operation: 'submit_job',
+        may: [body],
+        runs: (scheduler: Scheduler) => digestWork(scheduler, [body]),
+        creates: 'job',
+        facts: { job_type, template_id: template_id && encodeId('job_template', template_id) },
+        repeats: { key: keyOfJob(body), known: knownJob },
+      } as const
+      return change(call, asked, toJobView, (scheduler, { newId: jobId, ...recorded }) =>
+        submitJob(scheduler, call.sent, { jobId, ...recorded }),
       )
     },
   }),
@@ -172,9 +190,13 @@ export const schedulerJobRoutes = routes({
       const { params } = call.body
       const found = params && withScheduler(call, (scheduler) => readJob(scheduler, job_id))
       if (found && !found.ok) return found
-      const work = found ? [{ job_type: found.value.job.job_type, params }] : []
-      const asked = { operation: 'change_job', may: work, ...(found && { runs: work }), facts: jobFact(job_id) }
-      return change(call, asked, toJobView, (scheduler) => changeJob(scheduler, job_id, call.sent))
+      const asked = {
+        operation: 'change_job',
+        may: found ? [{ job_type: found.value.job.job_type, params }] : [],
+        runs: params && ((scheduler: Scheduler) => digestChange(scheduler, job_id, params)),
+        facts: jobFact(job_id),
+      }
+      return change(call, asked, toJobView, (scheduler, recorded) => changeJob(scheduler, job_id, call.sent, recorded))
     },
   }),
   placeSchedulerJob: post('/scheduler/jobs/{job_id}/move', {
@@ -207,19 +229,27 @@ export const schedulerJobRoutes = routes({
     summary: 'Repeat a failed, skipped or cancelled job as a new job',
     role: 'writer',
     params: jobParam,
-    answers: { 201: ['The new job.', jobView] },
+    headers: keyHeader,
+    answers: { 200: ['The job of the same request with this key.', jobView], 201: ['The new job.', jobView] },
     problems: [404, 409, ...bodyProblems],
     handle(call) {
-      const found = withScheduler(call, (scheduler) => readJob(scheduler, call.params.job_id))
+      const { job_id } = call.params
+      const found = withScheduler(call, (scheduler) => readJob(scheduler, job_id))
       if (!found.ok) return found
       const { job_type, params, template_id } = found.value.job
-      const runs = [{ job_type, params: JSON.parse(params) as JsonObject }]
-      // A template runs as its author created it; other work may have been added on the machine.
-      const may = template_id === null ? runs : []
-      const facts = { retry_of: encodeId('job', call.params.job_id) }
-      const asked = { operation: 'retry_job', may, runs, creates: 'job', facts } as const
-      return change(call, asked, toJobView, (scheduler, recorded) =>
-        retryJob(scheduler, call.params.job_id, { jobId: recorded.newId, requestedBy: recorded.requestedBy }),
+      const work = [{ job_type, params: JSON.parse(params) as JsonObject }]
+      const idempotencyKey = call.headerKey
+      const asked = {
+        operation: 'retry_job',
+        // A template runs as its author created it; other work may have been added on the machine.
+        may: template_id === null ? work : [],
+        runs: (scheduler: Scheduler) => digestWork(scheduler, work),
+        creates: 'job',
+        facts: { retry_of: encodeId('job', job_id) },
+        repeats: { key: keyOfRetry(job_id, idempotencyKey), known: knownJob },
+      } as const
+      return change(call, asked, toJobView, (scheduler, { newId: jobId, ...recorded }) =>
+        retryJob(scheduler, job_id, { jobId, idempotencyKey, ...recorded }),
       )
     },
   }),
@@ -243,19 +273,23 @@ export const schedulerGroupRoutes = routes({
     summary: 'Submit a group of jobs: all or none',
     role: 'writer',
     body: [submitGroupBody, 'The group'],
-    answers: { 201: ['The group and its jobs.', submittedGroupView] },
-    problems: [404],
+    answers: {
+      200: ['The group of the same request with this key.', submittedGroupView],
+      201: ['The group and its jobs.', submittedGroupView],
+    },
+    problems: [404, 409],
     handle(call) {
       const { jobs } = call.body
       const asked = {
         operation: 'submit_group',
         may: jobs,
-        runs: jobs,
+        runs: (scheduler: Scheduler) => digestWork(scheduler, jobs),
         creates: 'job_group',
         facts: { jobs: jobs.length },
+        repeats: { key: keyOfGroup(call.body), known: readGroupOf },
       } as const
-      return change(call, asked, toSubmittedGroupView, (scheduler, { newId: groupId, requestedBy }) =>
-        submitGroup(scheduler, call.sent, { groupId, requestedBy }),
+      return change(call, asked, toSubmittedGroupView, (scheduler, { newId: groupId, ...recorded }) =>
+        submitGroup(scheduler, call.sent, { groupId, ...recorded }),
       )
     },
   }),
@@ -289,21 +323,17 @@ function endJob(scheduler: Scheduler, jobId: string): Decision<JobReport & { rea
 }
 
 function describe(scheduler: Scheduler, api: SchedulerApi): Decision<z.infer<typeof statusView>> {
-  const queue = listQueue(scheduler, { limit: 1 })
-  if (!queue.ok) return queue
-  const running = listJobs(scheduler, { state: 'running', limit: 500 })
-  if (!running.ok) return running
-  const plans = readPlans(scheduler)
-  if (!plans.ok) return plans
-  const { reservation } = plans.value
+  const status = readStatus(scheduler)
+  if (!status.ok) return status
+  const { ready, held, inFlight, reservation } = status.value
   const stopped = api.stopped()
   return accept({
     running: stopped === undefined,
     stopped_because: stopped ?? null,
     workers: scheduler.settings.workers,
-    ready: queue.value.ready,
-    held: queue.value.held,
-    in_flight: running.value.length,
+    ready,
+    held,
+    in_flight: inFlight,
     reservation: reservation && toReservationView(reservation),
   })
 }

@@ -10,11 +10,18 @@ import {
   createSchedule,
   createTemplate,
   deleteSchedule,
+  digestSchedule,
+  digestTemplate,
+  digestWork,
   firingView,
   jobTypeView,
+  listJobTypes,
+  listSchedules,
+  listTemplates,
   nextOccurrences,
-  readPlans,
   readSchedule,
+  readTemplate,
+  type Scheduler,
   scheduleBody,
   scheduleView,
   templateBody,
@@ -26,10 +33,22 @@ import {
 } from '#domains/scheduler'
 import { encodeId } from '#kernel/ids'
 import { parsePageLimit } from '#kernel/page-limit'
-import { accept, quote, refuse } from '#kernel/refusal'
+import { accept } from '#kernel/refusal'
 import { bodyProblems } from './problem.ts'
 import { routes, shown } from './resource.ts'
-import { change, get, patch, post, remove, viewFrom, withScheduler } from './scheduler-api.ts'
+import {
+  change,
+  fullPage,
+  get,
+  list,
+  namePage,
+  patch,
+  post,
+  remove,
+  requireScheduler,
+  viewFrom,
+  withScheduler,
+} from './scheduler-api.ts'
 
 const template = { template_id: idField('job_template') }
 const schedule = { schedule_id: idField('schedule') }
@@ -37,27 +56,29 @@ const templateFact = (id: string) => ({ template_id: encodeId('job_template', id
 const scheduleFact = (id: string) => ({ schedule_id: encodeId('schedule', id) })
 
 export const schedulerTemplateRoutes = routes({
-  listSchedulerJobTypes: get('/scheduler/job_types', {
-    summary: 'List the registered job types',
+  listSchedulerJobTypes: list('/scheduler/job_types', {
+    summary: 'List the registered job types by name',
     role: 'reader',
-    answers: { 200: ['All of them.', pageView(jobTypeView, 'SchedulerJobTypePage')] },
+    allow: requireScheduler,
+    page: [pageView(jobTypeView, 'SchedulerJobTypePage'), 'A page.'],
     problems: [404],
-    handle: (call) =>
-      shown(withScheduler(call, readPlans), ({ jobTypes }) => ({
-        items: jobTypes.map(toJobTypeView),
-        next_cursor: null,
-      })),
+    scope: () => [],
+    read(call, from, limit) {
+      const done = withScheduler(call, (scheduler) => listJobTypes(scheduler, namePage(from, limit)))
+      return shown(done, (rows) => fullPage(rows, limit, toJobTypeView, ({ job_type }) => job_type))
+    },
   }),
-  listSchedulerTemplates: get('/scheduler/templates', {
-    summary: 'List all templates by name',
+  listSchedulerTemplates: list('/scheduler/templates', {
+    summary: 'List templates by name',
     role: 'reader',
-    answers: { 200: ['All of them.', pageView(templateView, 'SchedulerTemplatePage')] },
+    allow: requireScheduler,
+    page: [pageView(templateView, 'SchedulerTemplatePage'), 'A page.'],
     problems: [404],
-    handle: (call) =>
-      shown(withScheduler(call, readPlans), ({ templates }) => ({
-        items: templates.map(toTemplateView),
-        next_cursor: null,
-      })),
+    scope: () => [],
+    read(call, from, limit) {
+      const done = withScheduler(call, (scheduler) => listTemplates(scheduler, namePage(from, limit)))
+      return shown(done, (rows) => fullPage(rows, limit, toTemplateView, ({ name }) => name))
+    },
   }),
   createSchedulerTemplate: post('/scheduler/templates', {
     summary: 'Create a template: a job type with params and a priority',
@@ -66,9 +87,16 @@ export const schedulerTemplateRoutes = routes({
     answers: { 201: ['The template.', templateView] },
     problems: [404, 409],
     handle(call) {
-      const { name, job_type } = call.body
-      const asked = { operation: 'create_template', may: [{ job_type }], facts: { name, job_type } }
-      return change(call, asked, toTemplateView, (scheduler) => createTemplate(scheduler, call.sent))
+      const { name, job_type, params } = call.body
+      const asked = {
+        operation: 'create_template',
+        may: [{ job_type }],
+        runs: (scheduler: Scheduler) => digestTemplate(scheduler, { job_type }, params),
+        facts: { name, job_type },
+      }
+      return change(call, asked, toTemplateView, (scheduler, recorded) =>
+        createTemplate(scheduler, call.sent, recorded),
+      )
     },
   }),
   readSchedulerTemplate: get('/scheduler/templates/{template_id}', {
@@ -77,17 +105,7 @@ export const schedulerTemplateRoutes = routes({
     params: template,
     answers: { 200: ['The template.', templateView] },
     problems: [400, 404],
-    handle(call) {
-      const { template_id } = call.params
-      return viewFrom(call, toTemplateView, (scheduler) => {
-        const plans = readPlans(scheduler)
-        if (!plans.ok) return plans
-        const found = plans.value.templates.find((each) => each.template_id === template_id)
-        return found
-          ? accept(found)
-          : refuse('scheduler.template.not_found', `There is no template ${quote(template_id)}.`)
-      })
-    },
+    handle: (call) => viewFrom(call, toTemplateView, (scheduler) => readTemplate(scheduler, call.params.template_id)),
   }),
   changeSchedulerTemplate: patch('/scheduler/templates/{template_id}', {
     summary: 'Change a template; existing jobs keep their params',
@@ -98,12 +116,14 @@ export const schedulerTemplateRoutes = routes({
     problems: [404, 409],
     handle(call) {
       const { template_id } = call.params
-      const may = [{ template_id, params: call.sent }]
-      return change(
-        call,
-        { operation: 'change_template', may, facts: templateFact(template_id) },
-        toTemplateView,
-        (scheduler) => changeTemplate(scheduler, template_id, call.sent),
+      const asked = {
+        operation: 'change_template',
+        may: [{ template_id, params: call.sent }],
+        runs: (scheduler: Scheduler) => digestTemplate(scheduler, { template_id }, call.body.params),
+        facts: templateFact(template_id),
+      }
+      return change(call, asked, toTemplateView, (scheduler, recorded) =>
+        changeTemplate(scheduler, template_id, call.sent, recorded),
       )
     },
   }),
@@ -143,27 +163,31 @@ const switchTo = (verb: 'enable' | 'disable', summary: string) =>
     params: schedule,
     answers: { 200: ['The schedule.', scheduleView] },
     problems: [404, 409, ...bodyProblems],
-    handle: (call) =>
-      change(
-        call,
-        { operation: `${verb}_schedule`, facts: scheduleFact(call.params.schedule_id) },
-        toScheduleView,
-        (scheduler, requested) =>
-          changeSchedule(scheduler, call.params.schedule_id, { enabled: verb === 'enable' }, requested),
-      ),
+    handle(call) {
+      const { schedule_id } = call.params
+      const asked = {
+        operation: `${verb}_schedule`,
+        runs: verb === 'enable' ? (scheduler: Scheduler) => digestSchedule(scheduler, schedule_id) : undefined,
+        facts: scheduleFact(schedule_id),
+      }
+      return change(call, asked, toScheduleView, (scheduler, recorded) =>
+        changeSchedule(scheduler, schedule_id, { enabled: verb === 'enable' }, recorded),
+      )
+    },
   })
 
 export const schedulerScheduleRoutes = routes({
-  listSchedulerSchedules: get('/scheduler/schedules', {
-    summary: 'List all schedules with their next due times',
+  listSchedulerSchedules: list('/scheduler/schedules', {
+    summary: 'List schedules by name, with their next due times',
     role: 'reader',
-    answers: { 200: ['All of them.', pageView(scheduleView, 'SchedulerSchedulePage')] },
+    allow: requireScheduler,
+    page: [pageView(scheduleView, 'SchedulerSchedulePage'), 'A page.'],
     problems: [404],
-    handle: (call) =>
-      shown(withScheduler(call, readPlans), ({ schedules }) => ({
-        items: schedules.map(toScheduleView),
-        next_cursor: null,
-      })),
+    scope: () => [],
+    read(call, from, limit) {
+      const done = withScheduler(call, (scheduler) => listSchedules(scheduler, namePage(from, limit)))
+      return shown(done, (rows) => fullPage(rows, limit, toScheduleView, ({ name }) => name))
+    },
   }),
   createSchedulerSchedule: post('/scheduler/schedules', {
     summary: 'Create a schedule for a template',
@@ -175,7 +199,8 @@ export const schedulerScheduleRoutes = routes({
       const { template_id, param_overrides } = call.body
       const work = [{ template_id, params: param_overrides ?? undefined }]
       const facts = { name: call.body.name, ...templateFact(template_id) }
-      const asked = { operation: 'create_schedule', may: work, runs: work, facts }
+      const runs = (scheduler: Scheduler) => digestWork(scheduler, work)
+      const asked = { operation: 'create_schedule', may: work, runs, facts }
       return change(call, asked, toScheduleView, (scheduler, requested) =>
         createSchedule(scheduler, call.sent, requested),
       )
@@ -209,8 +234,9 @@ export const schedulerScheduleRoutes = routes({
       const isOther = call.sent.param_overrides != null || call.sent.template_id !== undefined
       const may = [{ template_id, params: isOther ? call.sent : undefined }]
       const facts = { ...scheduleFact(schedule_id), ...templateFact(template_id) }
-      return change(call, { operation: 'change_schedule', may, facts }, toScheduleView, (scheduler, requested) =>
-        changeSchedule(scheduler, schedule_id, call.sent, requested),
+      const runs = (scheduler: Scheduler) => digestSchedule(scheduler, schedule_id, call.body)
+      return change(call, { operation: 'change_schedule', may, runs, facts }, toScheduleView, (scheduler, recorded) =>
+        changeSchedule(scheduler, schedule_id, call.sent, recorded),
       )
     },
   }),

@@ -2,13 +2,16 @@
 import { durationField, idField, pageView } from '#contract'
 import {
   askForDirect,
+  digestWork,
   directJobBody,
   jobView,
+  keyOfDirect,
   readReservations,
   releaseReservation,
   renewReservation,
   reservationView,
   reserveBody,
+  type Scheduler,
   toJobView,
   toReservationView,
   waitForReservation,
@@ -20,6 +23,7 @@ import { type Call, routes, shown } from './resource.ts'
 import {
   change,
   fullPage,
+  knownJob,
   list,
   post,
   requireScheduler,
@@ -112,18 +116,27 @@ export const schedulerSlotRoutes = routes({
       'within `wait` (10s by default) is cancelled.',
     role: 'writer',
     body: [directRequest, 'The work'],
-    answers: { 202: ['The accepted job. The queue waits for it.', jobView] },
+    answers: {
+      200: ['The job of the same request with this key.', jobView],
+      202: ['The accepted job. The queue waits for it.', jobView],
+    },
     problems: [404, 409],
     async handle(call) {
       const { wait: _, ...body } = call.sent
-      const wanted = call.body
+      const { wait: waitMs, ...wanted } = call.body
       const stop = leavingOf(call)
       const reservedBy = `user ${call.principal.userId}`
-      const asked = { operation: 'run_directly', may: [wanted], runs: [wanted], creates: 'job' } as const
-      return change(call, asked, toJobView, async (scheduler, { newId: jobId, requestedBy }, { wait, follow }) => {
-        const startByMs = scheduler.deps.now().getTime() + (wanted.wait ?? START_WAIT_MS)
-        const direct = await call.deps.waiters(wanted.wait, (timeoutMs) =>
-          askForDirect(scheduler, body, { reservedBy, timeoutMs, wait, stop, jobId, requestedBy }),
+      const asked = {
+        operation: 'run_directly',
+        may: [wanted],
+        runs: (scheduler: Scheduler) => digestWork(scheduler, [wanted]),
+        creates: 'job',
+        repeats: { key: keyOfDirect(wanted), known: knownJob },
+      } as const
+      return change(call, asked, toJobView, async (scheduler, { newId: jobId, ...recorded }, { wait, follow }) => {
+        const startByMs = scheduler.deps.now().getTime() + (waitMs ?? START_WAIT_MS)
+        const direct = await call.deps.waiters(waitMs, (timeoutMs) =>
+          askForDirect(scheduler, body, { reservedBy, timeoutMs, wait, stop, jobId, ...recorded }),
         )
         if (!direct.ok) return direct
         follow(direct.value, startByMs)

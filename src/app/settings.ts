@@ -123,7 +123,7 @@ export const settings = {
   jwtLifetimeMax: duration('CONCORD_JWT_LIFETIME_MAX', 'longest lifetime of a token that is accepted', 86_400_000),
   countInvited: choice(
     'CONCORD_COUNT_INVITED_APPROVERS',
-    'whether people whom the requester invited may approve (1: for a team with one administrator; gives up that separation)',
+    'whether people whom the requester, or one administrator with the requester, invited may approve (1: for a team with one administrator)',
     ['0', '1'],
     '0',
   ),

@@ -19,14 +19,13 @@ type VoteSql = Readonly<
 >
 
 /** The person who edited the content of `t`, if their approval does not count; null without one. */
-export const authorOf = `t.request_payload->'edits'->>'author'`
+const authorOf = `t.request_payload->'edits'->>'author'`
 
-/** Whether `person` has approved another open or approved approval of the command of `t`. An approval about an effect is independent. */
-export const countsElsewhere = (person: string): string => `exists (
-       select from concord.approvals o
+/** The persons who have approved another open or approved approval of the command of `t`. An approval about an effect is independent. */
+export const countedElsewhere = `array(
+       select unnest(o.approved_by) from concord.approvals o
         where o.command_id = t.command_id and o.approval_id <> t.approval_id and o.superseded_by is null
-          and o.domain_effect_id is null and t.domain_effect_id is null and o.status in ('pending', 'approved')
-          and ${person} = any (o.approved_by))`
+          and o.domain_effect_id is null and t.domain_effect_id is null and o.status in ('pending', 'approved'))`
 
 /**
  * One statement decides one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
@@ -46,7 +45,7 @@ function voteText({ approval, workspace, person, key, state, reason, hash, at }:
    where t.approval_id = ${approval} and (t.workspace_id = ${workspace}) is true and t.status = 'pending'
      and (t.expires_at is null or t.expires_at > statement_timestamp())
      and t.payload_hash = ${hash}
-     and (${state} <> 'approved' or not (${person} = any (t.approved_by) or ${countsElsewhere(person)}))
+     and (${state} <> 'approved' or not ${person} = any (t.approved_by || ${countedElsewhere}))
      and (${state} <> 'approved' or ${person} is distinct from ${authorOf})
      and (t.self_decision_allowed or t.requested_by <> ${person})`
 }

@@ -12,6 +12,8 @@ export type Asked = {
 
 /** The part of a principal that decides which approvals are theirs. */
 export type Person = Pick<Principal, 'userId' | 'externalId' | 'orgRoles' | 'agent'> & {
+  /** A person who only reads decides nothing. */
+  readonly role?: Principal['role']
   /** Where the credentials and roles of the person come from; omitted for a person who does not decide. */
   readonly origins?: Origins | undefined
 }

@@ -1,11 +1,11 @@
 /** Checks whether enough persons can decide an open approval now, and explains why not. */
-import { type ActivePerson, listActive } from '#domains/identity'
+import { type ActivePerson, findOrigins, listActive } from '#domains/identity'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, type Sql, statement } from '#store'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { payloadOf, resolveApprovers } from './request-approval.ts'
-import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
-import { countedIn, isAuthor, requestContract } from './decide-vote.ts'
+import { approverRef, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
+import { listCounted, mayApprove, requestContract } from './decide-vote.ts'
 import { findDependence, INDEPENDENT, sayDependence } from './independence.ts'
 import type { ApprovalTypes } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
@@ -57,7 +57,8 @@ export function checkDeciders(
   const required = missingOf(approval)
   if (able < required) {
     const asked = persons.filter((person) => isAsked(approval, person))
-    const isCounted = asked.some((person) => countedIn(others, personOf(person)).length > 0)
+    const counted = listCounted(others)
+    const isCounted = asked.some((person) => counted.includes(personOf(person)))
     const isDependent = listNotCounted(approval, persons).length > 0
     const code = isCounted ? 'quorum_unreachable' : codeOf(approval, asked, able, isDependent)
     const counts = { possible: able, required }
@@ -87,12 +88,8 @@ function ableOf(
   persons: readonly ActivePerson[],
   others: readonly Asking[],
 ): readonly ActivePerson[] {
-  return persons.filter((person) => {
-    const ref = personOf(person)
-    const isCounted = approval.approved_by.includes(ref) || countedIn(others, ref).length > 0
-    const isFree = findDependence(approval, person) === undefined && !isAuthor(approval, ref)
-    return isAsked(approval, person) && !isAgent(person) && !isCounted && isFree
-  })
+  const counted = listCounted(others)
+  return persons.filter((person) => mayApprove(approval, person, counted))
 }
 
 /** How many of the missing approvals can be given if each person gives one: a maximum matching of approvals and persons. */
@@ -127,7 +124,7 @@ type NotCounted = { readonly userId: string; readonly name: string; readonly rea
 function listNotCounted(approval: Asking, persons: readonly ActivePerson[]): readonly NotCounted[] {
   return persons.flatMap((person) => {
     const dependence = isAsked(approval, person) ? findDependence(approval, person) : undefined
-    if (dependence === undefined || dependence === 'is_requester') return []
+    if (dependence === undefined || dependence.kind === 'is_requester') return []
     return [{ userId: person.userId, name: person.externalId, reason: sayDependence(dependence) }]
   })
 }
@@ -147,7 +144,7 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
     case 'approver_is_requester':
       return `The only eligible approver is the requester, who may not approve their own request.`
     case 'approver_not_independent':
-      return 'The requester issued the credentials of everybody who could decide, or granted them the role after the request.'
+      return 'Nobody who is asked decides independently of the requester: credentials or roles came through the same hands.'
     case 'approver_gone':
       return `${namedPersons(approval).map(showActor).join(', ')} left, may not enter this workspace, or only reads here${roles === '' ? '' : `; nobody who may decide here has the role ${roles}`}.`
     case 'role_without_members':
@@ -263,15 +260,20 @@ export async function findRequestsBlocked(
     asked.push(asking.value)
   }
   const persons = await listAsked(sql, workspaceId, asked)
+  // All requests of one command have one requester. A stored approval keeps the issuers.
+  const [requester = ''] = asked.map(({ requested_by }) => requested_by)
+  const [userId] = personIdsOf([requester])
+  const issuers = { [requester]: (userId && (await findOrigins(sql, userId))?.issuers) || [] }
+  const known = asked.map((each) => ({ ...each, request_payload: { ...each.request_payload, issuers } }))
   return accept(
-    asked.map((each) => {
-      const others = asked.filter((other) => other !== each)
+    known.map((each) => {
+      const others = known.filter((other) => other !== each)
       return checkDeciders(each, persons, others) ?? null
     }),
   )
 }
 
-export function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Asking> {
+function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Asking> {
   const type = types.find(request.approvalType)
   if (!type.ok) return type
   const asked = resolveApprovers(type.value, request)

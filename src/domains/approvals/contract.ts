@@ -7,10 +7,9 @@ import type { JsonObject } from '#kernel/json-value'
 import { statesOf } from '#kernel/machine'
 import { approvalMachine } from '#kernel/machines/approval'
 import type { Names, Origins } from '#domains/identity'
-import { type Person, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
-import { isAuthor, requestContract, type NextStep } from './decide-vote.ts'
+import { type Person, nameOfActor, personIdsOf, showActor } from './approver.ts'
+import { mayApprove, requestContract, type NextStep } from './decide-vote.ts'
 import { blockCodes, type Standings } from './check-deciders.ts'
-import { findDependence } from './independence.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 
 const HASH = '6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b'
@@ -78,7 +77,10 @@ export const approvalView = z
         }),
       })
       .nullable()
-      .meta({ description: 'What an approver changed in the request; null: nothing.' }),
+      .meta({
+        description:
+          'What somebody other than the requester wrote into the request, with an approval or as input; null: nothing.',
+      }),
     payload_hash: textView(HASH, 'Send it along to decide about exactly this.'),
     packet: json('What to look at: eight items, hidden characters made visible.'),
     expires_at: timeView('Without a decision by then it is refused; null never expires.').nullable(),
@@ -96,7 +98,7 @@ export const approvalView = z
     }),
     counts_invited: z.boolean().meta({
       description:
-        'Whether people whom the requester invited count: CONCORD_COUNT_INVITED_APPROVERS when it was asked.',
+        'Whether people count whose credentials came through the same hands as those of the requester: CONCORD_COUNT_INVITED_APPROVERS when it was asked.',
     }),
   })
   .meta({ id: 'Approval', description: 'One question to a person, answered once.' })
@@ -171,10 +173,7 @@ export function toApprovalView(
 ): ApprovalView {
   const named = (actor: string) => nameOfActor(actor, names)
   const contract = requestContract(approval)
-  const person = personOf(viewer)
-  const isIndependent = findDependence(approval, { ...viewer, origins }) === undefined
   const { blocked, elsewhere = [], notCounted = [] } = standings.get(approval.approval_id) ?? {}
-  const isCounted = [...approval.approved_by, ...elsewhere].includes(person)
   return {
     approval_id: encodeId('approval', approval.approval_id),
     command_id: encodeId('command', approval.command_id),
@@ -191,8 +190,7 @@ export function toApprovalView(
     approved_by: approval.approved_by.map(showActor),
     approved_by_names: approval.approved_by.map(named),
     counted_elsewhere: elsewhere.map((actor) => named(actor) ?? showActor(actor)),
-    may_decide:
-      !isAgent(viewer) && isIndependent && isAsked(approval, viewer) && !isCounted && !isAuthor(approval, person),
+    may_decide: mayApprove(approval, { ...viewer, origins }, elsewhere),
     decision_values: [...contract.decision_values],
     meanings: { ...contract.meanings },
     reason_required: [...contract.reason_required],

@@ -123,7 +123,7 @@ export function factOf(
     approved_by: voted.approved_by,
     approvals_required: voted.approvals_required,
     by_key_id: vote.keyId,
-    ...(vote.isInvited ? { issued_by_requester: true } : {}),
+    ...(vote.tie === undefined ? {} : { tie: vote.tie }),
     from: approval.status,
     to: voted.status,
     ...more,

@@ -18,7 +18,7 @@ import {
   type StoredApproval,
 } from './stored-approval.ts'
 import { isAgent, isAsked, type Person, personOf, showActor } from './approver.ts'
-import { findDependence, isIssuedByRequester, refuseDependent } from './independence.ts'
+import { findDependence, findTie, refuseDependent, type Request, sayDependence } from './independence.ts'
 
 type Answer = {
   readonly decision: string
@@ -33,8 +33,8 @@ export type Vote = {
   readonly reason: string | null
   /** The key of the person; null for a token of the identity provider. */
   readonly keyId: string | null
-  /** The credentials of the person came through the hands of the requester, and the installation counts them. */
-  readonly isInvited?: boolean
+  /** What ties the person to an author, where the installation counts it. */
+  readonly tie?: string
 }
 
 export type Decider = Person & Pick<Principal, 'keyId'>
@@ -50,12 +50,29 @@ export function isAuthor({ request_payload }: Pick<StoredApproval, 'request_payl
 }
 
 /** The approvals of `others` in which the person counts: one person counts once per command, whatever roles they hold. */
-export function countedIn<One extends Pick<Sibling, 'status' | 'approved_by'>>(
-  others: readonly One[],
-  person: string,
-): readonly One[] {
-  return others.filter(
-    ({ status, approved_by }) => (status === 'pending' || status === 'approved') && approved_by.includes(person),
+function countedIn(others: readonly Sibling[], person: string): readonly Sibling[] {
+  return others.filter((other) => listCounted([other]).includes(person))
+}
+
+/** The persons who count for one of these approvals. */
+export function listCounted(others: readonly Pick<Sibling, 'status' | 'approved_by'>[]): readonly string[] {
+  return others.flatMap(({ status, approved_by }) => (status === 'pending' || status === 'approved' ? approved_by : []))
+}
+
+/** Whether the approval of the person would count now. `counted` are the persons who count for another approval of the command. */
+export function mayApprove(
+  approval: Request & Pick<StoredApproval, 'approved_by'>,
+  person: Person,
+  counted: readonly string[],
+): boolean {
+  const ref = personOf(person)
+  return (
+    !isAgent(person) &&
+    person.role !== 'reader' &&
+    isAsked(approval, person) &&
+    findDependence(approval, person) === undefined &&
+    !isAuthor(approval, ref) &&
+    ![...approval.approved_by, ...counted].includes(ref)
   )
 }
 
@@ -89,7 +106,7 @@ export function decideVote(
   if (!move.ok) return move
   const person = personOf(decider)
   const dependence = findDependence(approval, decider)
-  if (dependence === 'is_requester') return refuseDependent(approval, dependence)
+  if (dependence?.kind === 'is_requester') return refuseDependent(approval, dependence)
   if (!isAsked(approval, decider)) {
     return refuse('approvals.approver.not_asked', 'You are not an approver of this request.', {
       facts: { approver: showActor(approval.approver) },
@@ -119,8 +136,14 @@ export function decideVote(
   if (reason.value === null && contract.reason_required.includes(decision)) {
     return refuse('approvals.reason.missing', `The decision ${decision} needs a reason.`, { path: 'reason' })
   }
-  const isInvited = !approval.self_decision_allowed && isIssuedByRequester(approval, decider)
-  return accept({ person, decision, reason: reason.value, keyId: decider.keyId, isInvited })
+  const tie = findTie(approval, decider)
+  return accept({
+    person,
+    decision,
+    reason: reason.value,
+    keyId: decider.keyId,
+    ...(tie ? { tie: sayDependence(tie) } : {}),
+  })
 }
 
 /**

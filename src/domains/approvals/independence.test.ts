@@ -22,6 +22,7 @@ function aRequest({ countsInvited = false, ...more }: Partial<Request> & { reado
     ...more,
   }
 }
+const kindOf = (...asked: Parameters<typeof findDependence>) => findDependence(...asked)?.kind
 const aPerson = (issuers: readonly string[], by: readonly string[] = [], at = EARLY): Person => ({
   userId: ann,
   externalId: 'local:ann',
@@ -30,43 +31,67 @@ const aPerson = (issuers: readonly string[], by: readonly string[] = [], at = EA
 })
 
 test('[H3] issued by the requester, directly or not, is the requester; issued by somebody else is not', () => {
-  assert.equal(findDependence(aRequest(), aPerson([root])), 'issued_by_requester')
-  assert.equal(findDependence(aRequest(), aPerson([other, root])), 'issued_by_requester')
-  assert.equal(findDependence(aRequest(), aPerson([other])), undefined)
-  assert.equal(findDependence(aRequest(), aPerson([])), undefined)
-  assert.equal(findDependence(aRequest({ requested_by: `user:${ann}` }), aPerson([])), 'is_requester')
-  assert.equal(findDependence(aRequest({ self_decision_allowed: true }), aPerson([root])), undefined)
+  assert.equal(kindOf(aRequest(), aPerson([root])), 'issued_by_requester')
+  assert.equal(kindOf(aRequest(), aPerson([other, root])), 'issued_by_requester')
+  assert.equal(kindOf(aRequest(), aPerson([other])), undefined)
+  assert.equal(kindOf(aRequest(), aPerson([])), undefined)
+  assert.equal(kindOf(aRequest({ requested_by: `user:${ann}` }), aPerson([])), 'is_requester')
+  assert.equal(kindOf(aRequest({ self_decision_allowed: true }), aPerson([root])), undefined)
 })
 
 test('[M3] after an edit the requester may confirm, and everybody else is as independent as before', () => {
   const edits = { by: `user:${other}`, of: uuid(9), fields: ['amount'], author: `user:${other}` }
   const { request_payload } = aRequest()
   const edited = aRequest({ self_decision_allowed: true, request_payload: { ...request_payload, edits } })
-  assert.equal(findDependence(edited, aPerson([root])), 'issued_by_requester')
-  assert.equal(findDependence(edited, aPerson([other])), undefined)
-  assert.equal(findDependence(edited, { ...aPerson([]), userId: root }), undefined)
+  assert.equal(kindOf(edited, aPerson([root])), 'issued_by_requester')
+  // The person who changed it counts as a requester: neither people of theirs nor a requester whom they issued confirm it.
+  assert.deepEqual(findDependence(edited, aPerson([other])), { kind: 'issued_by_requester', on: 'editor' })
+  assert.equal(kindOf(edited, { ...aPerson([other]), userId: root }), 'issued_by_requester')
+  assert.equal(kindOf(edited, aPerson([], [other], LATE)), 'role_by_requester')
+  assert.equal(kindOf(edited, { ...aPerson([]), userId: root }), undefined)
+})
+
+test('[H3] the issuers of the requester count as the requester, at any distance and in both directions', () => {
+  const from = (...issuers: readonly string[]) => {
+    const { request_payload } = aRequest()
+    return aRequest({ request_payload: { ...request_payload, issuers: { [`user:${root}`]: issuers } } })
+  }
+  const [maker, first] = [uuid(4), uuid(5)]
+  assert.equal(kindOf(from(maker), aPerson([maker])), 'same_issuer')
+  // The maker of the requester has a maker, who also made the approver.
+  assert.equal(kindOf(from(maker, first), aPerson([first])), 'same_issuer')
+  assert.equal(kindOf(from(first), aPerson([other, first])), 'same_issuer')
+  assert.equal(kindOf(from(ann), aPerson([])), 'issued_requester')
+  assert.equal(kindOf(from(maker, ann), aPerson([])), 'issued_requester')
+  assert.equal(kindOf(from(maker), aPerson([other])), undefined)
+  assert.equal(kindOf(from(maker), aPerson([], [maker], LATE)), 'role_by_requester')
+  assert.equal(kindOf(from(maker), aPerson([], [other, maker], LATE)), 'role_by_requester')
+  assert.equal(kindOf(from(maker), aPerson([], [maker], EARLY)), undefined)
+  // An installation that counts invited people counts all of these, except what the requester granted.
+  const { contract } = aRequest({ countsInvited: true }).request_payload
+  const strict = from(maker, ann)
+  const counted = { ...strict, request_payload: { ...strict.request_payload, contract } }
+  assert.equal(kindOf(counted, aPerson([maker], [maker], LATE)), undefined)
+  assert.equal(kindOf(counted, aPerson([maker], [root], LATE)), 'role_by_requester')
 })
 
 test('[H3] an installation that counts invited people counts them, and still no role of after the request', () => {
-  assert.equal(findDependence(aRequest({ countsInvited: true }), aPerson([root])), undefined)
-  assert.equal(findDependence(aRequest({ countsInvited: true }), aPerson([root], [root], LATE)), 'role_by_requester')
+  assert.equal(kindOf(aRequest({ countsInvited: true }), aPerson([root])), undefined)
+  assert.equal(kindOf(aRequest({ countsInvited: true }), aPerson([root], [root], LATE)), 'role_by_requester')
 })
 
 test('[H3] a role counts unless the requester, or somebody they issued, granted it after the request', () => {
-  assert.equal(findDependence(aRequest(), aPerson([], [root], EARLY)), undefined)
-  assert.equal(findDependence(aRequest(), aPerson([], [root], ASKED)), 'role_by_requester')
-  assert.equal(findDependence(aRequest(), aPerson([], [root], LATE)), 'role_by_requester')
-  assert.equal(findDependence(aRequest(), aPerson([], [other, root], LATE)), 'role_by_requester')
-  assert.equal(findDependence(aRequest(), aPerson([], [other], LATE)), undefined)
+  assert.equal(kindOf(aRequest(), aPerson([], [root], EARLY)), undefined)
+  assert.equal(kindOf(aRequest(), aPerson([], [root], ASKED)), 'role_by_requester')
+  assert.equal(kindOf(aRequest(), aPerson([], [root], LATE)), 'role_by_requester')
+  assert.equal(kindOf(aRequest(), aPerson([], [other, root], LATE)), 'role_by_requester')
+  assert.equal(kindOf(aRequest(), aPerson([], [other], LATE)), undefined)
   // Named in person, the role is not needed.
-  assert.equal(findDependence(aRequest({ approver: `user:${ann}` }), aPerson([], [root], LATE)), undefined)
+  assert.equal(kindOf(aRequest({ approver: `user:${ann}` }), aPerson([], [root], LATE)), undefined)
   // An approval of an older version knows only its own time.
   const { requested_at: _, ...older } = aRequest().request_payload
   const asked = aRequest({ request_payload: older, created_at: new Date(ASKED) })
-  assert.equal(findDependence(asked, aPerson([], [root], LATE)), 'role_by_requester')
+  assert.equal(kindOf(asked, aPerson([], [root], LATE)), 'role_by_requester')
   // A rule writes data_owner, the role is data-owner.
-  assert.equal(
-    findDependence(aRequest({ approver: 'role:data_owner' }), aPerson([], [root], LATE)),
-    'role_by_requester',
-  )
+  assert.equal(kindOf(aRequest({ approver: 'role:data_owner' }), aPerson([], [root], LATE)), 'role_by_requester')
 })

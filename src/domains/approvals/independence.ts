@@ -1,6 +1,7 @@
 /**
- * Whether somebody decides independently of the requester. A person whose credentials came through the hands of the requester could be the
- * requester, and counts as the requester. An org role that the requester granted after the request does not count. Pure.
+ * Whether somebody decides independently of the authors of a request: the requester, and the person who changed it. Whoever issued a credential could
+ * use it. So a person depends on an author if one of them issued the credentials of the other, or if somebody issued those of both. An org role that an
+ * author, or an issuer of an author, granted after the request does not count. Pure.
  */
 import { type Refusal, refuse } from '#kernel/refusal'
 import { isAsked, type Person, personOf, roleSlug, showActor } from './approver.ts'
@@ -11,66 +12,120 @@ export type Request = Pick<
   'requested_by' | 'approver' | 'approver_roles' | 'request_payload' | 'self_decision_allowed'
 > & { readonly created_at?: Date }
 
-type Dependence = 'is_requester' | 'issued_by_requester' | 'role_by_requester'
+type Dependence = {
+  /** `requester` in a name also stands for the person who changed the request. */
+  readonly kind: 'is_requester' | 'issued_by_requester' | 'issued_requester' | 'same_issuer' | 'role_by_requester'
+  /** The person on whom the decider depends: the requester, or the person who changed the request. */
+  readonly on: 'requester' | 'editor'
+}
+
+type Author = {
+  readonly person: string
+  readonly is: Dependence['on']
+  /** Everybody through whose hands the credentials of the author came, when the request was made. */
+  readonly issuers: readonly string[]
+}
 
 /** Undefined: the decision of the person counts, if the person is asked. */
 export function findDependence(request: Request, person: Person): Dependence | undefined {
-  const { contract, edits } = request.request_payload
   const isOwn = personOf(person) === request.requested_by
-  if (isOwn && !request.self_decision_allowed) return 'is_requester'
-  // After an edit the requester may confirm, and everybody else has to be independent as before.
-  const isOpen = request.self_decision_allowed && edits?.author === undefined
-  const isCounted = contract?.counts_invited === true
-  if (!isOwn && !isOpen && !isCounted && isIssuedByRequester(request, person)) return 'issued_by_requester'
-  const older = { ...person, orgRoles: rolesBefore(request, person) }
-  return isAsked(request, person) && !isAsked(request, older) ? 'role_by_requester' : undefined
+  if (isOwn && !request.self_decision_allowed) return { kind: 'is_requester', on: 'requester' }
+  const isStrict = !isOpen(request) && request.request_payload.contract?.counts_invited !== true
+  const tie = isStrict ? findTie(request, person) : undefined
+  return tie ?? findLateRole(request, person, isStrict)
 }
 
-export function isIssuedByRequester({ requested_by }: Pick<Request, 'requested_by'>, { origins }: Person): boolean {
-  return origins?.issuers.some((userId) => personOf({ userId }) === requested_by) === true
+/** The requester may decide, so everybody may. After an edit the requester only confirms, and everybody else has to be independent as before. */
+const isOpen = ({ self_decision_allowed, request_payload }: Request) =>
+  self_decision_allowed && request_payload.edits?.author === undefined
+
+/** What ties the credentials of the person to those of an author, whether the installation minds it or not. */
+export function findTie(request: Request, person: Person): Dependence | undefined {
+  if (isOpen(request)) return undefined
+  const own = personOf(person)
+  const issuers = issuersOf(person)
+  for (const author of authorsOf(request)) {
+    const on = author.is
+    if (author.person === own) continue
+    if (issuers.includes(author.person)) return { kind: 'issued_by_requester', on }
+    if (author.issuers.includes(own)) return { kind: 'issued_requester', on }
+    if (issuers.some((each) => author.issuers.includes(each))) return { kind: 'same_issuer', on }
+  }
+  return undefined
 }
 
-/** The org roles of the person without those that the requester granted after the request. */
-function rolesBefore(request: Request, { orgRoles, origins }: Person): readonly string[] {
+const issuersOf = ({ origins }: Person) => (origins?.issuers ?? []).map((userId) => personOf({ userId }))
+
+function authorsOf({ requested_by, request_payload: { edits, issuers = {} } }: Request): readonly Author[] {
+  const of = (person: string, is: Author['is']): Author => ({
+    person,
+    is,
+    issuers: (issuers[person] ?? []).map((userId) => personOf({ userId })),
+  })
+  return [of(requested_by, 'requester'), ...(edits?.author === undefined ? [] : [of(edits.author, 'editor')])]
+}
+
+/** The person is asked only because of a role that came through the hands of an author after the request. */
+function findLateRole(request: Request, person: Person, isStrict: boolean): Dependence | undefined {
+  if (!isAsked(request, person)) return undefined
   const { requested_at } = request.request_payload
   const askedMs = requested_at === undefined ? request.created_at?.getTime() : Date.parse(requested_at)
-  if (askedMs === undefined || !origins) return orgRoles
-  const late = origins.grants
-    .filter(
-      ({ by, at }) => Date.parse(at) >= askedMs && by.some((userId) => personOf({ userId }) === request.requested_by),
-    )
-    .map(({ role }) => roleSlug(role))
-  return orgRoles.filter((slug) => !late.includes(roleSlug(slug)))
+  if (askedMs === undefined || !person.origins) return undefined
+  const late = person.origins.grants.filter(({ at }) => Date.parse(at) >= askedMs)
+  for (const author of authorsOf(request)) {
+    const hands = [author.person, ...(isStrict ? author.issuers : [])]
+    const slugs = late
+      .filter(({ by }) => by.some((userId) => hands.includes(personOf({ userId }))))
+      .map(({ role }) => roleSlug(role))
+    const orgRoles = person.orgRoles.filter((slug) => !slugs.includes(roleSlug(slug)))
+    if (!isAsked(request, { ...person, orgRoles })) return { kind: 'role_by_requester', on: author.is }
+  }
+  return undefined
 }
 
-const why = {
-  is_requester: 'is the requester',
-  issued_by_requester: 'has credentials that the requester issued',
-  role_by_requester: 'got the role from the requester after the request',
-} as const satisfies Record<Dependence, string>
+const named = { requester: 'the requester', editor: 'the person who changed the request' } as const
 
-export const sayDependence = (dependence: Dependence): string => why[dependence]
+export function sayDependence({ kind, on }: Dependence): string {
+  switch (kind) {
+    case 'is_requester':
+      return 'is the requester'
+    case 'issued_by_requester':
+      return `has credentials that ${named[on]} issued`
+    case 'issued_requester':
+      return `issued the credentials of ${named[on]}`
+    case 'same_issuer':
+      return `has credentials of the same issuer as ${named[on]}`
+    case 'role_by_requester':
+      return `got the role from ${named[on]}, or an issuer of theirs, after the request`
+  }
+}
 
 /** The ways to an independent decision, for hints. */
 export const INDEPENDENT =
-  'Somebody decides who signs in at the identity provider, or whom an administrator invited that the requester did not invite.'
+  'A person who signs in at the identity provider decides. Or set CONCORD_COUNT_INVITED_APPROVERS=1 and ask again.'
 
 export function refuseDependent(request: Request, dependence: Dependence): Refusal {
   const facts = { approver: showActor(request.approver) }
-  switch (dependence) {
+  const who = named[dependence.on]
+  switch (dependence.kind) {
     case 'is_requester':
       return refuse('self_approval', 'You are the requester, so somebody else must decide.', { facts })
     case 'issued_by_requester':
-      return refuse(
-        'approvals.approver.issued_by_requester',
-        'The requester issued your credentials, so your decision does not count here.',
-        { hint: INDEPENDENT, facts },
-      )
+    case 'issued_requester':
+    case 'same_issuer': {
+      const whose = {
+        issued_by_requester: `Your credentials came through ${who}`,
+        issued_requester: `You issued the credentials of ${who}`,
+        same_issuer: `One person issued your credentials and those of ${who}`,
+      }[dependence.kind]
+      const reason = `${whose}, so your decision does not count here.`
+      return refuse(`approvals.approver.${dependence.kind}`, reason, { hint: INDEPENDENT, facts })
+    }
     case 'role_by_requester':
       return refuse(
         'approvals.approver.role_by_requester',
-        'The requester granted you this role after the request, so it does not count here.',
-        { hint: 'Somebody decides who had the role before, or got it from another administrator.', facts },
+        `You got this role after the request from ${who} or an issuer of theirs, so it does not count here.`,
+        { hint: 'Somebody decides who had the role before, or got it from an independent administrator.', facts },
       )
   }
 }

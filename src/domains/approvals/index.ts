@@ -18,7 +18,7 @@ export {
   findApprovalTypeFault,
   openApprovalTypes,
 } from './approval-type.ts'
-export { approverRef, nameOfActor, personIdsOf, showActor } from './approver.ts'
+export { approverRef, nameOfActor, personIdsOf, refsOf, showActor } from './approver.ts'
 export { decideApproval } from './decide-approval.ts'
 export { type Decided, readWith } from './decide-at-once.ts'
 export {
@@ -38,7 +38,13 @@ export {
 export { findRequestsBlocked, findStanding, listBlocked, type Standing } from './check-deciders.ts'
 export { appChannel, openSignedPost, webhookChannel } from './notify-approvers.ts'
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive, recordResumedApproval } from './drive-approval.ts'
-export { askChanged, escalateApprovals, expireApprovals, remindApprovers } from './sweep-approvals.ts'
+export {
+  askChanged,
+  escalateApprovals,
+  expireApprovals,
+  remindApprovers,
+  repairApprovalTimes,
+} from './sweep-approvals.ts'
 export {
   type ApprovalEdit,
   checkApproved,

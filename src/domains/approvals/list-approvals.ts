@@ -3,35 +3,33 @@ import type { JsonObject } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { cutPage, type Db, type Paged, pageText, scoped, type Sql, statement } from '#store'
-import { approvalTable, authorOf, countsElsewhere } from './approval.ts'
+import { approvalTable, countedElsewhere } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import { type Person, personOf, refsOf, rolesOf, showActor } from './approver.ts'
+import { type Person, refsOf, rolesOf, showActor } from './approver.ts'
 import { findStanding } from './check-deciders.ts'
+import { mayApprove } from './decide-vote.ts'
 
 /** The deadline as text, to the microsecond: a JavaScript date would truncate it, and a page would repeat rows. */
-type InboxRow = StoredApproval & Paged & { readonly deadline: string; readonly is_mine: boolean }
+type InboxRow = StoredApproval &
+  Paged & { readonly deadline: string; readonly is_asked: boolean; readonly counted: readonly string[] }
 
 /**
- * $1 workspace, $2 person, $3 the references that name the person, $4 the org roles of the person, $5 only the person's own, $6
- * type or null, $7 command or null, $8 deadline and $9 approval to start after or null, $10 limit, $11 who issued the credentials of the person.
+ * $1 workspace, $2 the references that name the person, $3 the org roles of the person, $4 only what the person is asked, $5 type or null, $6
+ * command or null, $7 deadline and $8 approval to start after or null, $9 limit. Whether the person may decide is not for SQL.
  */
 const listInbox = statement<InboxRow>(
   'approvals.list_inbox',
-  pageText(`select t.*, coalesce(t.expires_at, 'infinity')::text as deadline, own.is_mine
+  pageText(`select t.*, coalesce(t.expires_at, 'infinity')::text as deadline, own.is_asked, ${countedElsewhere} as counted
      from concord.approvals t
     cross join lateral (select (
-            (t.approver = any ($3::text[]) or t.approver_roles && $4::text[] or t.request_payload->'approvers' ?| $3::text[])
-            and (t.self_decision_allowed or (t.requested_by <> $2::text
-                 and (not t.requested_by = any ($11::text[]) or t.request_payload @> '{"contract": {"counts_invited": true}}')))
-            and not $2::text = any (t.approved_by) and not ${countsElsewhere('$2::text')}
-            and $2::text is distinct from ${authorOf}
-            and (t.expires_at is null or t.expires_at > statement_timestamp())) as is_mine) own
-    where t.workspace_id = $1::uuid and t.status = 'pending' and (own.is_mine or not $5::boolean)
-      and ($6::text is null or t.approval_type = $6)
-      and ($7::uuid is null or t.command_id = $7)
-      and ($8::text is null or (coalesce(t.expires_at, 'infinity'), t.approval_id) > ($8::timestamptz, $9::uuid))
+            (t.approver = any ($2::text[]) or t.approver_roles && $3::text[] or t.request_payload->'approvers' ?| $2::text[])
+            and (t.expires_at is null or t.expires_at > statement_timestamp())) as is_asked) own
+    where t.workspace_id = $1::uuid and t.status = 'pending' and (own.is_asked or not $4::boolean)
+      and ($5::text is null or t.approval_type = $5)
+      and ($6::uuid is null or t.command_id = $6)
+      and ($7::text is null or (coalesce(t.expires_at, 'infinity'), t.approval_id) > ($7::timestamptz, $8::uuid))
     order by coalesce(t.expires_at, 'infinity'), t.approval_id
-    limit $10`),
+    limit $9`),
 )
 
 /**
@@ -73,8 +71,8 @@ type ApprovalPage = {
 
 export function listApprovals(db: Db, person: Person, query: ListApprovals): Promise<ApprovalPage> {
   const { status = 'pending' } = query
-  if (query.mine && query.alsoBlocked) return readOwnAndBlocked(db, person, query)
-  return status === 'pending' || query.mine ? readInbox(db, person, query) : readHistory(db, query, status)
+  if (query.mine) return readOwn(db, person, query)
+  return status === 'pending' ? readInbox(db, person, query) : readHistory(db, query, status)
 }
 
 async function readInbox(db: Db, person: Person, query: ListApprovals): Promise<ApprovalPage> {
@@ -92,17 +90,15 @@ function readRows(db: Db, person: Person, query: ListApprovals): Promise<readonl
   return scoped(db, query.workspaceId).read((tx) =>
     tx.run(listInbox, [
       query.workspaceId,
-      personOf(person),
       refsOf(person),
       rolesOf(person),
-      query.mine ?? false,
+      query.mine === true && query.alsoBlocked !== true,
       query.approvalType ?? null,
       query.commandId ?? null,
       deadline,
       approvalId,
       // One extra row shows whether there is a next page.
       query.limit + 1,
-      (person.origins?.issuers ?? []).map((userId) => personOf({ userId })),
     ]),
   )
 }
@@ -111,14 +107,20 @@ function readRows(db: Db, person: Person, query: ListApprovals): Promise<readonl
 const LOOKED_AT_ONCE = 200
 const LOOKS_MAX = 5
 
-async function readOwnAndBlocked(db: Db, person: Person, query: ListApprovals): Promise<ApprovalPage> {
+/** What the person can decide now, and for administrators what nobody can. */
+async function readOwn(db: Db, person: Person, query: ListApprovals): Promise<ApprovalPage> {
   const items: StoredApproval[] = []
+  const lookedAt = query.alsoBlocked ? LOOKED_AT_ONCE : query.limit
   let after = query.after
   for (let looks = 0; looks < LOOKS_MAX; looks++) {
-    const batch = await readRows(db, person, { ...query, after, limit: LOOKED_AT_ONCE, mine: false })
-    const { items: rows, next } = cutPage(batch, LOOKED_AT_ONCE, same, positionOf)
-    const standings = await findStanding(db, rows)
-    const found = rows.filter(({ approval_id: id, is_mine }) => is_mine || standings.get(id)?.blocked !== undefined)
+    const batch = await readRows(db, person, { ...query, after, limit: lookedAt })
+    const { items: rows, next } = cutPage(batch, lookedAt, same, positionOf)
+    const standings = query.alsoBlocked ? await findStanding(db, rows) : undefined
+    const found = rows.filter(
+      (row) =>
+        (row.is_asked && mayApprove(row, person, row.counted)) ||
+        standings?.get(row.approval_id)?.blocked !== undefined,
+    )
     const fitting = found.slice(0, query.limit - items.length)
     items.push(...fitting)
     const last = fitting.length < found.length ? fitting.at(-1) : rows.at(-1)

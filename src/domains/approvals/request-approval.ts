@@ -1,7 +1,7 @@
 /** Requests approvals: one durable row per question, bound to its content, in the transaction of the caller. */
 import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
-import { encodeId } from '#kernel/ids'
+import { encodeId, isUuid } from '#kernel/ids'
 import { higherRisk, type RiskLevel } from '#kernel/policy/policy'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement, type Tx, untilSettled } from '#store'
@@ -14,7 +14,7 @@ import {
   type RequestPayload,
   type StoredApproval,
 } from './stored-approval.ts'
-import { approverRef, type Asked, isPersonRef, roleSlug } from './approver.ts'
+import { approverRef, type Asked, isPersonRef, personIdsOf, roleRef, roleSlug } from './approver.ts'
 import { refuseChanged } from './decide-vote.ts'
 import type { ApprovalDeps } from './deps.ts'
 import { buildPacket } from './review-packet.ts'
@@ -53,8 +53,11 @@ export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): 
   const contract = contractOf(type, riskLevel)
   const editor = request.edits?.by
   const author = editor === requestedBy || contract.editor_may_approve ? undefined : editor
-  const confirmers =
-    author !== undefined && request.requesterMayConfirm && isPersonRef(requestedBy) ? [requestedBy] : []
+  const couldDecide = [approver, ...approvers, ...roles.map((slug) => slug && roleRef(slug))].some(
+    (ref) => ref !== undefined && request.edits?.refs?.includes(ref),
+  )
+  // The person has agreed to what they wrote, so with the requester as many people agree as without the change.
+  const confirmers = author !== undefined && couldDecide && isPersonRef(requestedBy) ? [requestedBy] : []
   const resolved: ResolvedApprovers = {
     requestedBy,
     riskLevel,
@@ -126,7 +129,8 @@ const isSameQuestion = `t.workspace_id = $2::uuid and t.command_id = $3::uuid an
  * key and replaces it. It replaces only the same question, of the same type and to the same approver: a role that is not asked again
  * has not agreed. The event of the request is a part of the statement: the database knows the deadline and what is replaced.  $1 approval, $2 workspace, $3 command, $4 requested by, $5 approver, $6 type, $7 payload, $8 packet, $9
  * minutes until it expires or null, $10 key, $11 hash, $12 self decision, $13 quorum, $14 roles, $15 effect, $16 to $18 the id, trace and
- * audit type of the event, $19 to $21 its text before the deadline, between both, and after what it replaces.
+ * audit type of the event, $19 to $21 its text before the deadline, between both, and after what it replaces, $22 the authors. The issuers
+ * of an author only grow from one approval of the command to the next.
  */
 const insertApproval = statement<AskedRow>(
   'approvals.insert_once',
@@ -139,12 +143,22 @@ const insertApproval = statement<AskedRow>(
      select $10::text || case count(*) when 0 then '' else ':r' || count(*) + 1 end as key
        from concord.approvals t
       where ${isSameQuestion} and ${isVoid}
+   ), hands as (
+     select jsonb_strip_nulls(jsonb_build_object('issuers', jsonb_object_agg(a.person, a.issuers))) as authors
+       from (select i.person, jsonb_agg(distinct i.issuer) as issuers
+               from (select 'user:' || u.id as person, unnest(u.issuers)::text as issuer
+                       from identity.users u where u.id = any ($22::uuid[])
+                     union all
+                     select e.key, jsonb_array_elements_text(e.value)
+                       from concord.approvals t cross join lateral jsonb_each(t.request_payload->'issuers') e
+                      where t.command_id = $3::uuid) i
+              group by i.person) a
    ), fresh as (
      insert into concord.approvals (${columns})
-     select $1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, $7::jsonb,
+     select $1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, $7::jsonb || h.authors,
             $8::jsonb || jsonb_build_object('expiration', coalesce(s.deadline, 'never')), s.expires_at, r.key, $11::text,
             $12::boolean, $13::integer, $14::text[], $15::uuid
-       from round r, shown s
+       from round r, shown s, hands h
          on conflict (workspace_id, idempotency_key) do nothing
      returning *
    ), replaced as (
@@ -219,9 +233,14 @@ export async function requestApproval(
     asked.value.roles,
     request.domainEffectId ?? null,
     ...requestedEvent(deps, by, approvalId, request, asked.value),
+    authorIdsOf(asked.value),
   ]
   const row = await untilSettled('concord.approvals', async () => (await tx.run(insertApproval, values))[0])
   return settle(tx, deps, row)
+}
+
+function authorIdsOf({ requestedBy, author }: ResolvedApprovers): readonly string[] {
+  return personIdsOf([requestedBy, author ?? null]).filter(isUuid)
 }
 
 export function payloadOf(
@@ -341,14 +360,10 @@ export async function supersedeApprovals(
   return accept(fresh)
 }
 
-/** The person who edited the content stays its author when it is asked about again. */
-function editsOf(
-  { request_payload: { edits, approvers }, requested_by, approver }: StoredApproval,
-  request: ApprovalRequest,
-): Pick<ApprovalRequest, 'edits' | 'requesterMayConfirm'> {
+/** The person who edited the content stays its author when it is asked about again. A row of an older version shows only where the requester confirms. */
+function editsOf({ request_payload: { edits, approvers }, requested_by, approver }: StoredApproval) {
   if (!edits) return {}
-  const isSame = approverRef(request.approver ?? '') === approver
-  return { edits, requesterMayConfirm: isSame && approvers.includes(requested_by) }
+  return { edits: { refs: approvers.includes(requested_by) ? [approver] : [], ...edits } }
 }
 
 /**
@@ -365,7 +380,7 @@ export async function askAgain(
   const asked = await deps.owner.askAgain?.(tx, approval)
   if (!asked?.ok) return asked ?? refuseChanged(approval)
   const by = { id: 'system', kind: 'system', traceId } as const
-  const requests = asked.value.map((request) => ({ ...request, ...editsOf(approval, request) }))
+  const requests = asked.value.map((request) => ({ ...request, ...editsOf(approval) }))
   const fresh = await supersedeApprovals(tx, deps, by, { workspaceId, commandId, why: 'plan_changed', requests })
   if (!fresh.ok) return fresh
   const [first] = fresh.value

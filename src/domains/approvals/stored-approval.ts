@@ -65,10 +65,13 @@ export type AskedContract = {
   readonly counts_invited?: boolean
 }
 
-/** What an approver changed: the person, the replaced approval, the fields and the reason. */
+/** What a person other than the requester wrote into the request: an approver with an approval, or somebody who supplied input. */
 type EditRecord = {
   readonly by: string
-  readonly of: string
+  /** The replaced approval; omitted for input. */
+  readonly of?: string
+  /** The references that name the person. In an approval that the person could have decided, the requester may confirm. Absent in older rows. */
+  readonly refs?: readonly string[]
   readonly fields: readonly string[]
   /** Absent in older rows. */
   readonly reason?: string | null
@@ -85,6 +88,8 @@ export type RequestPayload = ApprovedContent & {
   /** The answer of the provider to a query about the effect. */
   readonly read_back?: JsonValue
   readonly edits?: EditRecord
+  /** By author of the content (`user:<uuid>`): through whose hands their credentials came. Only authors who have issuers. */
+  readonly issuers?: Readonly<Record<string, readonly string[]>>
 }
 
 /** The eight items that a person sees, with hidden characters made visible. */
@@ -152,8 +157,6 @@ export type ApprovalRequest = {
   readonly domainEffectId?: string
   readonly readBack?: JsonValue
   readonly edits?: Omit<EditRecord, 'author'>
-  /** The editor could have approved this one. If they are an author now, the requester may confirm in their place. */
-  readonly requesterMayConfirm?: boolean
 }
 
 /** The items of the packet that only the owner knows; requester, risk and expiration come from the row. */

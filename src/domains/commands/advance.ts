@@ -23,6 +23,7 @@ import {
   move,
   need,
   type NewEffect,
+  openDraft,
   proceed,
   planEffect,
   releaseTurn,
@@ -36,7 +37,7 @@ import { inputDeadline } from './asks.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { CommandWithEffects, ParentFact, StoredEffect } from './command-table.ts'
 import { planApproved, decide, validate } from './intake.ts'
-import { judgeOpen, newUndo, nextEffect, planCommand, replanCommand, undoPayload } from './plan.ts'
+import { judgeOpen, newUndo, nextEffect, planCommand, replanCommand, undoneBy, undoPayload } from './plan.ts'
 import { beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
 import { findHandler, readBackOf, taskOf, undoTypeOf } from './tasks.ts'
 import { planUndo } from './undo-plan.ts'
@@ -77,7 +78,7 @@ export function fold(
 }
 
 /** A contract with `on_failure: undo` undoes what a failed run has done in the write that records the failure. A failed undo stays failed. */
-function undoAfterFailure(draft: Draft, step: Step, seen: Seen, at: Date): Step {
+function undoAfterFailure(draft: Draft, step: Step, seen: Pick<Seen, 'catalog'>, at: Date): Step {
   const { command } = draft.now
   if (!step.changes.some((change) => change.t === 'move' && change.to === 'failed')) return step
   if (command.status === 'compensating' || taskOf(seen.catalog, command)?.type.on_failure !== 'undo') return step
@@ -85,6 +86,20 @@ function undoAfterFailure(draft: Draft, step: Step, seen: Seen, at: Date): Step 
   if (steps.length + unsettled.length === 0) return step
   const kept = step.changes.filter(({ t }) => t !== 'release_turn')
   return { changes: [...kept, move('compensating', systemActor, { reason: 'on_failure' })], next: proceed }
+}
+
+/** Ends a run between two effects, when an operator says so. An attempt that has done nothing and would be retried has failed. */
+export function endRun(
+  found: CommandWithEffects,
+  seen: Pick<Seen, 'catalog'>,
+  error: string,
+  at: Date,
+): readonly Change[] {
+  const errorClass = 'approval_rejected'
+  const open = found.effects.find(({ status }) => status === 'executing')
+  const failed = open && failEffect(found, open, { errorClass, message: error, happened: 'no' }).changes
+  const step = fail(errorClass, error, set({ run_after: at }), ...(failed ?? []))
+  return undoAfterFailure(openDraft(found, 'any', at), step, seen, at).changes
 }
 
 /** Deterministic: the same rows, `seen`, time and ids give the same step. */
@@ -182,8 +197,10 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
     )
   }
   const task = taskOf(seen.catalog, command)
-  if (command.attempt > 1 && task?.fn.reads_facts && !seen.facts) return need('facts')
-  const replanned = command.attempt > 1 ? planAgain(found, seen, task, newId) : undefined
+  const isUndo = command.attempt > 1 && undoneBy(command.plan).size > 0
+  if (isUndo && !seen.facts) return need('facts')
+  const replan = isUndo && task ? replanUndo(found, seen, task, newId) : undefined
+  const replanned = replan ?? (command.attempt > 1 ? replanCommand(seen.catalog, found, newId, seen.tries) : undefined)
   if (replanned && !replanned.ok) return fail('validation_error', replanned.reason)
   const satisfied =
     parents.length > 0 ? [emitEvent('dependency_satisfied', systemActor, { parents: parents.length })] : []
@@ -197,11 +214,15 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
   return { changes: [...satisfied, ...(replanned?.value ?? []), move('running', workerActor), ...exit], next: proceed }
 }
 
-/** Another run. A function that reads facts plans what is left to do now; the others run the steps again that failed. */
-function planAgain(found: CommandWithEffects, seen: Seen, task: CompiledTask | undefined, newId: NewId) {
-  if (!task?.fn.reads_facts) return replanCommand(seen.catalog, found, newId, seen.tries)
-  const isApproved = found.command.plan?.steps.some(({ primitive }) => primitive === 'human_approval') ?? false
-  const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved, facts: seen.facts }
+/**
+ * Another run of an Undo Command: another undo may have undone an effect meanwhile, so it plans what is left, and only of what its first plan would undo.
+ * Every other command runs the steps again that failed, as they were approved.
+ */
+function replanUndo(found: CommandWithEffects, seen: Seen, task: CompiledTask, newId: NewId) {
+  const { plan } = found.command
+  const isApproved = plan?.steps.some(({ primitive }) => primitive === 'human_approval') ?? false
+  const policy = { decision: 'allow' as const, metadata: {} }
+  const terms = { policy, isApproved, facts: seen.facts, within: undoneBy(plan) }
   const planned = planCommand(seen.catalog, task, found, terms, newId)
   if (!planned.ok) return planned
   const { changes, effects } = planned.value

@@ -15,7 +15,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { constraintOf, outcomeOf, type Tx } from '#store'
 import { inProcessTurnName, type Taking } from '#turns'
-import { fold, type Folded } from './advance.ts'
+import { endRun, fold, type Folded } from './advance.ts'
 import {
   aboutEffect,
   applyChanges,
@@ -52,6 +52,7 @@ import {
   contentOf,
   draftEffects,
   findHandler,
+  readBackOf,
   refuseTaskGone,
   taskOf,
   validatePayload,
@@ -177,7 +178,7 @@ async function onResolved(
   const changes =
     approval.domain_effect_id === null
       ? moveAtGate(deps, found, approval, next, by.id)
-      : settleEffect(found, approval, next, by.id)
+      : settleEffect(deps, found, approval, next, by.id)
   if (changes.length === 0) return
   const written = await resumeCommandWith(deps, tx, found, changes)
   // The row is locked and cannot have moved, so this is a fault. It rolls back the decision as well.
@@ -222,28 +223,31 @@ function moveAtGate(
   }
 }
 
-/** An operator has decided whether the command continues without its requester. */
+/** An operator has decided whether the command continues without its requester. An effect in doubt is settled before the command ends. */
 function settleGone(
-  { command }: CommandWithEffects,
-  { approval_id, decided_at, decision_reason }: StoredApproval,
+  deps: CommandDeps,
+  found: CommandWithEffects,
+  { approval_id, decided_at, decision_reason: reason }: StoredApproval,
   next: 'run_command' | 'fail_command',
 ): readonly Change[] {
+  const { command, effects } = found
   if (command.status !== 'blocked') return []
-  const why = { approval_id, reason: decision_reason }
-  if (next === 'run_command') return [move('queued', systemActor, why), set({ run_after: decided_at })]
-  const error_class = 'approval_rejected'
-  const error = `The requester may no longer act, and an operator ended it: ${decision_reason ?? 'no reason given'}`
-  return [set({ error, error_class, run_after: null }), move('failed', systemActor, { ...why, error_class })]
+  const isInDoubt = effects.some((effect) => effect.status === 'executing' && readBackOf(effect).outcome !== 'not_done')
+  if (next === 'run_command' || isInDoubt)
+    return [move('queued', systemActor, { approval_id, reason }), set({ run_after: decided_at })]
+  const error = `The requester may no longer act, and an operator ended it: ${reason ?? 'no reason given'}`
+  return endRun(found, deps, error, deps.now())
 }
 
 /** A person has found out whether the effect happened. The command goes back to its queue and continues from there. */
 function settleEffect(
+  deps: CommandDeps,
   { command, effects }: CommandWithEffects,
   approval: StoredApproval,
   next: Resolution['next'],
   actor: string,
 ): readonly Change[] {
-  if (next === 'run_command' || next === 'fail_command') return settleGone({ command, effects }, approval, next)
+  if (next === 'run_command' || next === 'fail_command') return settleGone(deps, { command, effects }, approval, next)
   const effect = effects.find(({ domain_effect_id }) => domain_effect_id === approval.domain_effect_id)
   if (effect?.status !== 'executing' || (next !== 'effect_happened' && next !== 'effect_did_not_happen')) return []
   const by: Who = { id: actor, kind: 'operator' }
@@ -348,5 +352,5 @@ async function decideAgain(
   const written = await takeContractKey(tx, task, { command, changes }, write)
   if (!written.ok) return written
   const riskLevel = highestRisk(deps.catalog, question, drafts.value)
-  return accept(planAsks({ task, command, outcome, content, riskLevel }))
+  return accept(planAsks({ task, command, outcome, content, riskLevel, effects: found.effects }))
 }

@@ -139,6 +139,8 @@ export type ReadBackNote = {
   readonly wanted?: 'succeeded' | 'compensated'
   /** The process of another room that it waits for. */
   readonly process?: Process
+  /** An operator has said that it no longer counts for the key of the contract. */
+  readonly released?: boolean
 }
 
 /** A command whose row is held by a turn or by a lock. */

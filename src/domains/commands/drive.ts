@@ -48,7 +48,7 @@ import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
 import { type EffectTries, effectKeyOf, keyOfTry } from './plan.ts'
 import { isFreed } from './standing.ts'
-import { askRequesterGone, findRequesterGone, requesterOf } from './requester.ts'
+import { askRequesterGone, findRequesterGone, isBegin, requesterOf } from './requester.ts'
 import { wakeDependents } from './write-command.ts'
 import { readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
 import { asEffect } from './undo-plan.ts'
@@ -102,6 +102,7 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
       const limit = isAlone ? 'outcome' : isOver || isGone ? 'no_call' : 'none'
       const decided = await decideNext(deps, turn, last, tries, limit)
       const { draft, next } = isGone ? askRequesterGone(deps, decided, deps.now()) : decided
+      isGone = false
       const written = await commitTurn(deps, turn, draft.write, next, last)
       if (written === 'key_taken') tries = await findTries(deps, draft.write)
       else if (written instanceof EffectFailure) last = last && failedWith(last, written)
@@ -197,8 +198,11 @@ async function commitTurn(
     freeUndone(deps, write),
   ].filter((work) => work !== undefined)
   let result: Decision<WriteResult>
-  // Undoing goes on without the requester.
-  const begins = next.t === 'call' && (write.to ?? turn.found.command.status) === 'running'
+  // Undoing goes on without the requester, and so does the settling of a doubt.
+  const begun = applyWrite(turn.found.effects, write).find(
+    ({ domain_effect_id }) => next.t === 'call' && domain_effect_id === next.effectId,
+  )
+  const begins = begun && isBegin(begun) && (write.to ?? turn.found.command.status) === 'running'
   const checked = begins ? { ...write, requester: requesterOf(write.command) } : write
   try {
     result = works.length === 0 ? await deps.writes.commit(checked) : await commitWith(deps, checked, works)

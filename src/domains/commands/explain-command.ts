@@ -71,9 +71,11 @@ const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${tex
 
 const words = (value: unknown) => text(value).replaceAll('_', ' ')
 
-/** The installation counts people whom the requester invited. */
-const sayInvited = (payload: HistoryEvent['payload']) =>
-  payload['issued_by_requester'] === true ? ', whose credentials the requester issued,' : ''
+/** The installation counts people who do not decide independently of the requester. Older events have a mark. */
+function sayTie({ tie, issued_by_requester }: HistoryEvent['payload']): string {
+  const said = issued_by_requester === true ? 'has credentials that the requester issued' : text(tie)
+  return said === '' ? '' : `, who ${said},`
+}
 
 const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => Kind), Say]>> = {
   command_created: [
@@ -100,12 +102,12 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
   approval_voted: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `${who(actor)}${sayInvited(payload)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
+      `${who(actor)}${sayTie(payload)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
   ],
   approval_decided: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `The answer of ${who(actor)}${sayInvited(payload)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
+      `The answer of ${who(actor)}${sayTie(payload)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
   ],
   approval_blocked: [
     'approval',

@@ -75,6 +75,7 @@ export {
   undoBody,
 } from './contract.ts'
 export { openDrive, reconcileCommands } from './drive.ts'
+export { repairCommandTimes } from './repair-times.ts'
 
 export {
   actorsOf,

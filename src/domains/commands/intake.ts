@@ -88,7 +88,7 @@ export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: N
       return rest(outcome.until, ...asked)
     case 'approval': {
       const riskLevel = highestRisk(seen.catalog, question, effects)
-      const requests = planAsks({ task, command, outcome, content, riskLevel })
+      const requests = planAsks({ task, command, outcome, content, riskLevel, effects: found.effects })
       const approvers = outcome.approvers.map(({ approver }) => approver)
       const { reason } = outcome
       const changes = [

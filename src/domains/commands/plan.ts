@@ -175,7 +175,11 @@ export function validatePlan(
   return graph.ok ? accept(plan) : wrong(graph.reason)
 }
 
-export type PlanTerms = Pick<PlanInput, 'policy' | 'isApproved'> & { readonly facts?: Facts | undefined }
+export type PlanTerms = Pick<PlanInput, 'policy' | 'isApproved'> & {
+  readonly facts?: Facts | undefined
+  /** Plans only undos of these effects. */
+  readonly within?: ReadonlySet<unknown>
+}
 
 export type Planned = {
   readonly plan: ExecutionPlan
@@ -194,16 +198,18 @@ export function planCommand(
   newId: () => string,
   tries?: EffectTries,
 ): Decision<Planned> {
-  const drafts = draftEffects(task, command, terms.facts)
-  if (!drafts.ok) return drafts
+  const drafted = draftEffects(task, command, terms.facts)
+  if (!drafted.ok) return drafted
+  const { within } = terms
+  const drafts = drafted.value.filter(({ undoes }) => !within || within.has(undoes?.effect_id))
   const planned = createPlan({
     planId: newId(),
     commandId: command.command_id,
     requestedBy: command.requested_by,
     task,
     ...terms,
-    drafts: drafts.value,
-    effectIds: Array.from({ length: drafts.value.length + 1 }, () => newId()),
+    drafts,
+    effectIds: Array.from({ length: drafts.length + 1 }, () => newId()),
     catalog,
   })
   if (!planned.ok) return planned
@@ -221,6 +227,12 @@ export function planCommand(
     emitEvent('plan_created', systemActor, summary),
   ]
   return accept({ plan, changes, effects: rows })
+}
+
+/** The effects of other commands that a plan undoes. */
+export function undoneBy(plan: ExecutionPlan | null): ReadonlySet<unknown> {
+  const undone = plan?.steps.map(({ metadata }) => metadata['compensates_effect_id'])
+  return new Set(undone?.filter((id) => id !== undefined))
 }
 
 /** Plans another run: steps with a failed effect get a new one, the others keep theirs. */

@@ -1,5 +1,6 @@
 /** Describes a command for people: the step it is at, what it waits for, what can happen next and who can do it. Pure. */
 import { formatInstant } from '#kernel/instant'
+import { awaitedOf } from './advance.ts'
 import { decideCancel } from './cancel-command.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 import { decideRetryRun } from './change-command.ts'
@@ -37,9 +38,8 @@ function waitingReason(
     case 'queued':
       return 'its turn, and the commands it depends on'
     case 'blocked':
-      return open && readBackOf(open).asked === true
-        ? `a person who says whether ${open.effect_type} was done`
-        : 'another command'
+      if (open && readBackOf(open).asked === true) return `a person who says whether ${open.effect_type} was done`
+      return awaitedOf(effects) ? 'another command' : 'an operator who says whether it continues without its requester'
     default:
       return open?.run_after ? `the next attempt at ${formatInstant(open.run_after)}` : null
   }
@@ -55,6 +55,7 @@ export type NextMove = {
     | 'retry'
     | 'undo'
     | 'submit_again'
+    | 'free_key'
   readonly by: string[]
   readonly what: string
 }
@@ -86,7 +87,10 @@ export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date,
   if (status === 'waiting_for_approval') add('decide_approval', ['approver'], 'Approve, reject, or ask for changes.')
   const asked = effects.find((effect) => effect.status === 'executing' && readBackOf(effect).asked)
   if (asked) add('reconcile_effect', ['operator'], 'Say whether the effect was done.')
-  if (status === 'blocked' && !asked) add('wait', ['concord'], 'It waits for the command that it started.')
+  if (status === 'blocked' && !asked) {
+    if (awaitedOf(effects)) add('wait', ['concord'], 'It waits for the command that it started.')
+    else add('decide_approval', ['operator'], 'Say whether it continues, because its requester may no longer act.')
+  }
   if (decideCancel(command, plan).t !== 'nothing') {
     const first = asked ? ` First a person says whether ${asked.effect_type} was done.` : ''
     add('cancel', [...(type?.cancellable_by ?? ['requester', 'admin'])], sayCancel(command, plan) + first)
@@ -97,12 +101,17 @@ export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date,
   if (again !== undefined) add('submit_again', ['requester'], again)
   if (isUndoable(command, plan, catalog) && !(undo && isInForce(undo)))
     add('undo', ['requester', 'admin'], `Request the undo of ${sayUndone(plan)}; policy decides who must approve.`)
+  // What is left after an undo has no undo.
+  const isLeft =
+    undo?.status === 'succeeded' || (status !== 'succeeded' && plan.steps.length + plan.unsettled.length === 0)
+  if (command.completed_at !== null && command.contract_key !== null && isLeft)
+    add('free_key', ['admin'], 'Cancel it with `force`: its effects stay, and the same thing can be asked for again.')
   return moves
 }
 
 /** A cancel that was requested before goes on with the rest. */
 function isUndoable({ status, command_type, cancellation_requested }: StoredCommand, plan: UndoPlan, catalog: Catalog) {
-  const isEnded = (status === 'succeeded' || status === 'failed') && !cancellation_requested
+  const isEnded = status === 'succeeded' || status === 'cancelled' || (status === 'failed' && !cancellation_requested)
   const isKnown = plan.steps.every(({ compensation }) => catalog.undos.has(compensation))
   return isEnded && plan.steps.length > 0 && isKnown && command_type !== UNDO_TYPE
 }

@@ -11,7 +11,7 @@ import { applyChanges, move, releaseTurn, systemActor } from './change.ts'
 import type { StoredCommand, StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { nextEffect } from './plan.ts'
-import { contentOf, taskOf } from './tasks.ts'
+import { contentOf, readBackOf, taskOf } from './tasks.ts'
 
 /** The approval type of the question. One yes holds for the rest of the command. */
 const REQUESTER_GONE = 'requester_gone'
@@ -33,6 +33,9 @@ const findGone = statement<{ readonly gone: boolean }>(
   `select ${isRequesterGone('$1::uuid', '$2::uuid', '$3::uuid')} as gone`,
 )
 
+/** An attempt whose predecessor is in doubt settles it, as a look-up does: it is no begin. */
+export const isBegin = (effect: StoredEffect) => readBackOf(effect).outcome !== 'unknown'
+
 /** After the write of a begin was refused: whether this is the reason. */
 export async function findRequesterGone({ db }: Pick<CommandDeps, 'db'>, command: StoredCommand): Promise<boolean> {
   const userId = requesterOf(command)
@@ -46,7 +49,7 @@ export function askRequesterGone({ catalog }: Pick<CommandDeps, 'catalog'>, fold
   const { draft } = folded
   const { command } = draft.now
   const due = command.status === 'running' ? nextEffect(draft.now, at) : undefined
-  if (folded.next.t !== 'proceed' || (due?.t !== 'begin' && due?.t !== 'retry' && due?.t !== 'in_doubt')) return folded
+  if (folded.next.t !== 'proceed' || (due?.t !== 'begin' && due?.t !== 'retry') || !isBegin(due.effect)) return folded
   const changes = [move('blocked', systemActor, { reason: REQUESTER_GONE }), releaseTurn(null)]
   const requests = [requestOf({ catalog }, command, due.effect)]
   return { draft: applyChanges(draft, changes, at), next: { t: 'ask', what: 'outcome', requests } }
@@ -74,7 +77,7 @@ function requestOf(
       affected: [effect_type],
       policy: 'Nothing begins in the name of a person who may no longer act.',
       afterApproval:
-        'Approved: the command continues as planned. Rejected: the command fails, and what was done stays.',
+        'Approved: the command continues as planned. Rejected: the command fails. What was done stays, unless its contract undoes it.',
     },
     domainEffectId: domain_effect_id,
   }

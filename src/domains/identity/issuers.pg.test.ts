@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { byPerson } from '#kernel/actor'
 import { openTestDb } from '#test/database'
 import { migrateDown, migrateUp } from '#store'
+import { aStoreRowsOf, insertRow, rowsOf } from '#test/store-rows'
 import { accepted, anOrgRole, aTenant, aWorld, TRACE } from '#test/tenant'
 import { openAuthenticator } from './authenticate.ts'
 import { invitePerson, redeemInvitation } from './invitation.ts'
@@ -13,7 +14,7 @@ test('[H3] a database that existed before learns from its events who invited who
   const opened = await openTestDb()
   t.after(() => opened.close())
   const world = aWorld(opened.db, new Date())
-  const { orgId, people } = await aTenant(world)
+  const { orgId, people, workspace } = await aTenant(world)
   await anOrgRole(world, orgId, 'owner')
   const { authenticate } = openAuthenticator({ db: opened.db, now: world.now })
   const root = people.admin.principal
@@ -52,4 +53,20 @@ test('[H3] a database that existed before learns from its events who invited who
   accepted(await migrateDown(opened.url, { to: 25 }))
   accepted(await migrateUp(opened.url))
   assert.deepEqual(await read(), recorded)
+
+  // Before 0029 an owner without the role of the engine could read no event. Its open approvals know no issuers.
+  accepted(await migrateDown(opened.url, { to: 28 }))
+  const rows = aStoreRowsOf({ workspace: workspace.id })
+  await insertRow(opened.db, 'concord.commands', { ...rowsOf['concord.commands'](rows), command_id: rows.command })
+  const asked = { ...rowsOf['concord.approvals'](rows), requested_by: `user:${third.userId}` }
+  await insertRow(opened.db, 'concord.approvals', asked)
+  await opened.db.query(`update identity.users set issuers = '{}'`)
+  await opened.db.query(`update identity.org_role_memberships set granted_by = '{}'`)
+  await opened.db.query(`update identity.api_keys set issuers = '{}'`)
+  accepted(await migrateUp(opened.url))
+  assert.deepEqual(await read(), recorded)
+  const [approval] = await opened.db.query<{ issuers: Record<string, string[]> }>(
+    `select request_payload->'issuers' as issuers from concord.approvals`,
+  )
+  assert.deepEqual(approval?.issuers[`user:${third.userId}`]?.toSorted(), [second.userId, root.userId].toSorted())
 })

@@ -4,9 +4,10 @@ import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { changeJobBody, moveJobBody, placeJobBody } from './contract.ts'
-import type { WriteTx } from './database.ts'
+import type { SqlReader, WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { settleGroup, notifyCancelled } from './job-group.ts'
+import { findKeyed, readKey, saveKey } from './job-keys.ts'
 import { findRetry, requireJob, requireQueued, saveJobCancelled } from './job-repository.ts'
 import { requireTemplate } from './job-template.ts'
 import {
@@ -19,16 +20,18 @@ import {
   saveParams,
   savePlace,
 } from './queue.ts'
+import { type CommandLine, digestLines, type Requested, requireRecorded } from './requested.ts'
 import { findRunOfJob } from './run-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
-import { addJob, checkParams, checkWork, type Requested } from './submit-job.ts'
+import { addJob, checkParams, checkWork } from './submit-job.ts'
 
 /** Replaces the params, checked against the job's template. A new priority puts the job at the end of that priority. */
 export function changeJob(
   scheduler: Scheduler,
   jobId: string,
   body: z.input<typeof changeJobBody>,
+  requested: Requested = {},
 ): Decision<StoredJob> {
   const parsed = parseInput(changeJobBody, body)
   if (!parsed.ok) return parsed
@@ -38,9 +41,11 @@ export function changeJob(
     if (!found.ok) return found
     let job = found.value
     if (params !== undefined) {
-      const checked = checkForTemplate(tx, job, params)
-      if (!checked.ok) return checked
-      job = saveParams(tx, jobId, JSON.stringify(checked.value)) ?? job
+      const changed = prepareChange(tx, job, params)
+      if (!changed.ok) return changed
+      const recorded = requireRecorded(tx, requested, [changed.value])
+      if (!recorded.ok) return recorded
+      job = saveParams(tx, jobId, changed.value.params) ?? job
     }
     if (priority !== undefined && priority !== job.priority) {
       const position = endPosition(findPosition(tx, 'last', { priority }, jobId))
@@ -50,13 +55,22 @@ export function changeJob(
   })
 }
 
-function checkForTemplate(tx: WriteTx, job: StoredJob, params: JsonObject): Decision<JsonObject> {
-  const template = job.template_id === null ? undefined : requireTemplate(tx, job.template_id)
+/** What the queued job would run with these params. */
+function prepareChange(reader: SqlReader, job: StoredJob, params: JsonObject): Decision<CommandLine> {
+  const template = job.template_id === null ? undefined : requireTemplate(reader, job.template_id)
   // An archived template no longer checks params.
   const checked = template?.ok ? checkParams(template.value, params) : accept(params)
   if (!checked.ok) return checked
-  const work = checkWork(tx, { job_type: job.job_type, params: JSON.stringify(checked.value) })
-  return work.ok ? checked : work
+  return checkWork(reader, { job_type: job.job_type, params: JSON.stringify(checked.value) })
+}
+
+export function digestChange(scheduler: Scheduler, jobId: string, params: JsonObject): Decision<string> {
+  return scheduler.db.read((reader) => {
+    const job = requireJob(reader, jobId)
+    if (!job.ok) return job
+    const changed = prepareChange(reader, job.value, params)
+    return changed.ok ? digestLines(reader, [changed.value]) : changed
+  })
 }
 
 type Move = z.output<typeof moveJobBody>
@@ -175,8 +189,17 @@ export function normalizeQueue(scheduler: Scheduler): Decision<{ readonly change
  * Repeats a job on request: adds a copy at the end of its priority. The copy does not join the retry chain, whose verdict is
  * final (D3). The old job and its run stay as they are.
  */
-export function retryJob(scheduler: Scheduler, jobId: string, requested: Requested = {}): Decision<StoredJob> {
-  return scheduler.db.write((tx) => {
+export function retryJob(
+  scheduler: Scheduler,
+  jobId: string,
+  { idempotencyKey, ...requested }: Requested & { readonly idempotencyKey?: string | undefined } = {},
+): Decision<StoredJob> {
+  const key = keyOfRetry(jobId, idempotencyKey)
+  if (!key.ok) return key
+  return scheduler.db.write((tx): Decision<StoredJob> => {
+    const first = findKeyed(tx, key.value)
+    if (!first.ok) return first
+    if (first.value) return accept(first.value)
     const old = requireJob(tx, jobId)
     if (!old.ok) return old
     const outcome = old.value.status === 'CANCELLED' ? 'CANCELLED' : findRunOfJob(tx, jobId)?.status
@@ -198,6 +221,14 @@ export function retryJob(scheduler: Scheduler, jobId: string, requested: Request
       })
     }
     const { job_type, template_id, params, priority } = old.value
-    return accept(addJob(scheduler, tx, { job_type, template_id, params, priority }, requested))
+    const recorded = requireRecorded(tx, requested, [old.value])
+    if (!recorded.ok) return recorded
+    const job = addJob(scheduler, tx, { job_type, template_id, params, priority }, requested)
+    saveKey(tx, key.value, job.job_id)
+    return accept(job)
   })
+}
+
+export function keyOfRetry(jobId: string, idempotencyKey: string | undefined) {
+  return readKey(idempotencyKey, { operation: 'retry_job', job_id: jobId })
 }

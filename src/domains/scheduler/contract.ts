@@ -70,12 +70,13 @@ const newJob = {
 
 /** A job needs one of them. With both, the type of the template counts. */
 const anyWork = { anyOf: [{ required: ['job_type'] }, { required: ['template_id'] }] }
+const idempotencyKey = keyField('nightly:2026-05-01').optional()
 
 export const submitJobBody = z
   .strictObject({
     ...newJob,
     group_id: idField('job_group').optional(),
-    idempotency_key: keyField('nightly:2026-05-01').optional(),
+    idempotency_key: idempotencyKey,
   })
   .meta({
     id: 'SubmitSchedulerJob',
@@ -95,6 +96,7 @@ export const submitGroupBody = z
       .min(1)
       .max(GROUP_JOBS_MAX)
       .meta({ example: [{ job_type: 'report' }] }),
+    idempotency_key: idempotencyKey,
   })
   .meta({ id: 'SubmitSchedulerGroup', description: 'Jobs that belong together. All of them are queued, or none.' })
 
@@ -199,5 +201,6 @@ export const directJobBody = z
     job_type: jobType.optional(),
     template_id: idField('job_template').optional(),
     params: jsonObjectField().optional(),
+    idempotency_key: idempotencyKey,
   })
   .meta(anyWork)

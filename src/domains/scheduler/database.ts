@@ -4,6 +4,7 @@
  */
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { KernelFault } from '#kernel/errors'
+import { PAGE_BYTES_MAX } from '#kernel/page-limit'
 import { type Decision, type Refusal, refuse } from '#kernel/refusal'
 
 export type SqlValue = string | number | null
@@ -21,6 +22,16 @@ export type NoParams = Readonly<Record<string, never>>
 export function query<Row, Params extends SqlParams = NoParams>(text: string): Query<Row, Params> {
   return { text }
 }
+
+/** A row of a page: 1 when the list has a row after it. */
+export type PagedRow<Row> = Row & { readonly has_next: number }
+
+/** Ends a page at its size too: `bytes` is the size of the texts of a row. The first row is returned whatever its size. */
+export const pageOf = (rows: string, bytes: string) => `
+   select * from (
+     select *, row_number() over listing as page_row, lead(1, 1, 0) over listing as has_next, sum(${bytes}) over listing as page_bytes
+       from (${rows}) window listing as (rows unbounded preceding))
+    where page_row = 1 or page_bytes <= ${PAGE_BYTES_MAX} order by page_row`
 
 /** Primary result codes; the extended ones carry them in their lowest byte. */
 const BUSY = 5

@@ -4,6 +4,7 @@
  */
 import type { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
+import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { cancelJob } from './change-job.ts'
 import { startRun } from './claim-next.ts'
@@ -11,8 +12,10 @@ import { directJobBody } from './contract.ts'
 import type { WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { type FinishedRun, finishRunSurely, type OutcomeAlert } from './finish-run.ts'
+import { findKeyed, readKey, saveKey } from './job-keys.ts'
 import { listInFlight, listWaitingDirect, saveStarted } from './job-repository.ts'
 import { type JobReport, readJob } from './job-views.ts'
+import { type Requested, requireRecorded } from './requested.ts'
 import {
   findActiveReservation,
   refuseEnded,
@@ -25,7 +28,7 @@ import type { ClaimedRun } from './runner-settings.ts'
 import { nowMs, requireRecovered, type Scheduler, type Wait } from './scheduler.ts'
 import { requestStop } from './run-files.ts'
 import type { StoredJob, StoredReservation } from './stored-rows.ts'
-import { insertNewJob, prepareJob, type Requested } from './submit-job.ts'
+import { insertNewJob, prepareJob } from './submit-job.ts'
 
 /**
  * Takes the slot. Refuses with `slot_taken` while a queued job is in flight; no new job starts meanwhile, because the
@@ -60,10 +63,17 @@ function insertDirect(
   tx: WriteTx,
   reservationId: string,
   wanted: z.output<typeof directJobBody>,
-  { jobId = scheduler.deps.newId(), requestedBy = null }: Requested,
+  { jobId = scheduler.deps.newId(), requestedBy = null, ...requested }: Requested,
 ): Decision<StoredJob> {
+  const key = keyOfDirect(wanted)
+  if (!key.ok) return key
+  const first = findKeyed(tx, key.value)
+  if (!first.ok) return first
+  if (first.value) return refuseRepeated(first.value)
   const prepared = prepareJob(tx, wanted)
   if (!prepared.ok) return prepared
+  const recorded = requireRecorded(tx, requested, [prepared.value])
+  if (!recorded.ok) return recorded
   const job = insertNewJob(tx, {
     job_id: jobId,
     requested_by: requestedBy,
@@ -76,7 +86,19 @@ function insertDirect(
     hold: 'direct',
     not_before: null,
   })
+  saveKey(tx, key.value, job.job_id)
   return accept(job)
+}
+
+export function keyOfDirect({ idempotency_key, ...wanted }: z.output<typeof directJobBody>) {
+  return readKey(idempotency_key, { operation: 'run_directly', ...wanted })
+}
+
+/** A direct execution belongs to the caller that started it; a repeat reads its job (`readKeyed`) and follows nothing. */
+function refuseRepeated({ job_id }: StoredJob): Decision<never> {
+  return refuse('scheduler.job.repeated', 'A direct execution with this key exists.', {
+    facts: { job_id: encodeId('job', job_id) },
+  })
 }
 
 /** Returns undefined for a row with unreadable params, which is closed as FAILED. */

@@ -1,5 +1,15 @@
 /** The public API of the scheduler: jobs on one machine, on SQLite, in a deterministic order. */
-export { cancelJob, changeJob, moveJob, normalizeQueue, placeJob, retryJob, swapJobs } from './change-job.ts'
+export {
+  cancelJob,
+  changeJob,
+  digestChange,
+  keyOfRetry,
+  moveJob,
+  normalizeQueue,
+  placeJob,
+  retryJob,
+  swapJobs,
+} from './change-job.ts'
 export {
   checkInvariants,
   describeSelfCheck,
@@ -25,6 +35,7 @@ export {
   askForDirect,
   followDirect,
   type FollowDirect,
+  keyOfDirect,
   runDirect,
   type RunDirect,
   startAskedDirect,
@@ -45,13 +56,31 @@ export {
   groupView,
   listGroups,
   readGroup,
+  readGroupOf,
   type SubmittedGroup,
   submittedGroupView,
   toGroupView,
   toSubmittedGroupView,
 } from './job-group.ts'
-export { archiveTemplate, changeTemplate, createTemplate, templateView, toTemplateView } from './job-template.ts'
-export { defaultJobTypes, type JobTypeBody, jobTypeView, registerJobType, toJobTypeView } from './job-types.ts'
+export {
+  archiveTemplate,
+  changeTemplate,
+  createTemplate,
+  digestTemplate,
+  listTemplates,
+  readTemplate,
+  templateView,
+  toTemplateView,
+} from './job-template.ts'
+export {
+  defaultJobTypes,
+  type JobTypeBody,
+  jobTypeView,
+  listJobTypes,
+  registerJobType,
+  toJobTypeView,
+} from './job-types.ts'
+export { type JobKey, readKeyed } from './job-keys.ts'
 export {
   type JobFilter,
   jobFilters,
@@ -83,6 +112,7 @@ export {
 export { isOwned, openScheduler, type OpenScheduler } from './open-scheduler.ts'
 export { openProcessTable, type ProcessTable } from './process-table.ts'
 export { openQueueCache, type QueueCache } from './queue.ts'
+export type { Requested } from './requested.ts'
 export { CRASH_ERROR, type EndOrphans, openOrphanEnder, recover, type RecoveryAction } from './recover.ts'
 export {
   readReservations,
@@ -119,10 +149,14 @@ export {
   changeSchedule,
   createSchedule,
   deleteSchedule,
+  digestSchedule,
   firingView,
+  listSchedules,
   type Plans,
+  type QueueStatus,
   readPlans,
   readSchedule,
+  readStatus,
   type ScheduleReport,
   scheduleView,
   toFiringView,
@@ -142,4 +176,12 @@ export type {
   StoredSchedule,
   StoredTemplate,
 } from './stored-rows.ts'
-export { digestWork, namesOwnCommand, type Requested, submitGroup, type SubmitJob, submitJob } from './submit-job.ts'
+export {
+  digestWork,
+  keyOfGroup,
+  keyOfJob,
+  namesOwnCommand,
+  submitGroup,
+  type SubmitJob,
+  submitJob,
+} from './submit-job.ts'

@@ -5,7 +5,7 @@ import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { type SqlReader, query, type WriteTx } from './database.ts'
-import { JOB_COLUMNS, saveJobCancelled, saveStarted } from './job-repository.ts'
+import { JOB_COLUMNS, pageOfJobs, saveJobCancelled, saveStarted } from './job-repository.ts'
 import { jobView, toJobView } from './job-views.ts'
 import { notify } from './notifications.ts'
 import { checkLimit } from './parse-input.ts'
@@ -42,6 +42,11 @@ const releaseNext = query<never, OfGroup & { now: number }>(`
                                            order by group_order, created_at, job_id limit 1)`)
 const selectQueued = query<StoredJob, OfGroup>(
   `select ${JOB_COLUMNS} from jobs where group_id = $group_id and status = 'QUEUED' order by group_order, created_at, job_id`,
+)
+const selectMembers = query<StoredJob, OfGroup>(
+  pageOfJobs(
+    `select ${JOB_COLUMNS} from jobs where group_id = $group_id and retry_of is null order by group_order, created_at, job_id`,
+  ),
 )
 const countsView = z.object({
   queued: z.int(),
@@ -176,6 +181,18 @@ export function placeInGroup(
 }
 
 export type SubmittedGroup = { readonly group: StoredGroup; readonly jobs: readonly StoredJob[] }
+
+/** The members of a group as they are now, without their retries. */
+export function groupOf(reader: SqlReader, { group_id }: StoredJob): Decision<SubmittedGroup> {
+  const group = requireGroup(reader, group_id ?? '')
+  return group.ok
+    ? accept({ group: group.value, jobs: reader.all(selectMembers, { group_id: group.value.group_id }) })
+    : group
+}
+
+export function readGroupOf(scheduler: Scheduler, job: StoredJob): Decision<SubmittedGroup> {
+  return scheduler.db.read((reader) => groupOf(reader, job))
+}
 
 export type GroupReport = { readonly group: StoredGroup; readonly status: GroupStatus; readonly counts: GroupCounts }
 

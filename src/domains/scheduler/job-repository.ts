@@ -1,7 +1,6 @@
 /** Reads and writes `jobs`. */
-import { PAGE_BYTES_MAX } from '#kernel/page-limit'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { type SqlReader, query, type WriteTx } from './database.ts'
+import { pageOf, type PagedRow, type SqlReader, query, type WriteTx } from './database.ts'
 import type { StoredJob } from './stored-rows.ts'
 
 export const JOB_COLUMNS = `job_id, template_id, schedule_id, group_id, job_type, params, status, priority, position, retry_of,
@@ -10,15 +9,9 @@ export const JOB_COLUMNS = `job_id, template_id, schedule_id, group_id, job_type
 /** The order of the queue. */
 export const QUEUE_ORDER = 'priority desc, position, created_at, job_id'
 
-/** A job of a page: 1 when the list has a job after it. */
-export type PagedJob = StoredJob & { readonly has_next: number }
+export type PagedJob = PagedRow<StoredJob>
 
-/** Ends a page of jobs at its size too. The first job is returned whatever its size. */
-export const pageOfJobs = (rows: string) => `
-   select * from (
-     select *, row_number() over listing as page_row, lead(1, 1, 0) over listing as has_next, sum(length(params)) over listing as page_bytes
-       from (${rows}) window listing as (rows unbounded preceding))
-    where page_row = 1 or page_bytes <= ${PAGE_BYTES_MAX} order by page_row`
+export const pageOfJobs = (rows: string) => pageOf(rows, 'octet_length(params)')
 
 const selectJob = query<StoredJob, { job_id: string }>(`select ${JOB_COLUMNS} from jobs where job_id = $job_id`)
 const selectRetryOf = query<{ retry_of: string | null }, { job_id: string }>(

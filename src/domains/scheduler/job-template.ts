@@ -2,11 +2,13 @@
 import { z } from 'zod'
 import { orNull, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeTemplateBody, templateBody } from './contract.ts'
-import { type SqlReader, query } from './database.ts'
-import { parseInput } from './parse-input.ts'
+import { pageOf, type PagedRow, type SqlReader, query } from './database.ts'
+import { checkNamePage, type NamePage, parseInput } from './parse-input.ts'
 import { checkParamsSchema, requireJobType } from './job-types.ts'
+import { type CommandLine, digestLines, type Requested, requireRecorded } from './requested.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import { defineView, objectView, readObject, showTime, type StoredTemplate } from './stored-rows.ts'
 
@@ -33,7 +35,14 @@ const archiveRow = query<StoredTemplate, { template_id: string; now: number }>(`
 const selectRow = query<StoredTemplate, { template_id: string }>(
   `select ${COLUMNS} from job_templates where template_id = $template_id`,
 )
-const selectRows = query<StoredTemplate>(`select ${COLUMNS} from job_templates where archived_at is null order by name`)
+const rows = (rest: string) => `select ${COLUMNS} from job_templates where archived_at is null ${rest} order by name`
+const selectRows = query<StoredTemplate>(rows(''))
+const selectPage = query<PagedRow<StoredTemplate>, { limit: number; after: string }>(
+  pageOf(
+    `${rows('and name > $after')} limit $limit`,
+    `octet_length(params) + coalesce(octet_length(params_schema), 0)`,
+  ),
+)
 
 export function requireTemplate(reader: SqlReader, templateId: string): Decision<StoredTemplate> {
   const found = reader.one(selectRow, { template_id: templateId })
@@ -41,11 +50,27 @@ export function requireTemplate(reader: SqlReader, templateId: string): Decision
   return refuse('scheduler.template.not_found', `There is no template ${quote(templateId)}.`, { path: 'template_id' })
 }
 
-export function listTemplates(reader: SqlReader): StoredTemplate[] {
+export function allTemplates(reader: SqlReader): StoredTemplate[] {
   return reader.all(selectRows)
 }
 
-export function createTemplate(scheduler: Scheduler, body: z.input<typeof templateBody>): Decision<StoredTemplate> {
+export function listTemplates(
+  scheduler: Scheduler,
+  page: NamePage = {},
+): Decision<readonly PagedRow<StoredTemplate>[]> {
+  const checked = checkNamePage(page)
+  return checked.ok ? scheduler.db.read((reader) => accept(reader.all(selectPage, checked.value))) : checked
+}
+
+export function readTemplate(scheduler: Scheduler, templateId: string): Decision<StoredTemplate> {
+  return scheduler.db.read((reader) => requireTemplate(reader, templateId))
+}
+
+export function createTemplate(
+  scheduler: Scheduler,
+  body: z.input<typeof templateBody>,
+  requested: Requested = {},
+): Decision<StoredTemplate> {
   const parsed = parseInput(templateBody, body)
   if (!parsed.ok) return parsed
   const { name, job_type, params, params_schema, priority } = parsed.value
@@ -54,11 +79,13 @@ export function createTemplate(scheduler: Scheduler, body: z.input<typeof templa
   return scheduler.db.write((tx) => {
     const type = requireJobType(tx, job_type)
     if (!type.ok) return type
+    const line = { job_type, params: JSON.stringify(params) }
+    const recorded = requireRecorded(tx, requested, [line])
+    if (!recorded.ok) return recorded
     const saved = tx.one(insertRow, {
       template_id: scheduler.deps.newId(),
       name,
-      job_type,
-      params: JSON.stringify(params),
+      ...line,
       params_schema: orNull(checked.value, (schema) => JSON.stringify(schema)),
       priority,
       now: nowMs(scheduler),
@@ -72,6 +99,7 @@ export function changeTemplate(
   scheduler: Scheduler,
   templateId: string,
   body: z.input<typeof changeTemplateBody>,
+  requested: Requested = {},
 ): Decision<StoredTemplate> {
   const parsed = parseInput(changeTemplateBody, body)
   if (!parsed.ok) return parsed
@@ -82,15 +110,35 @@ export function changeTemplate(
     const old = requireTemplate(tx, templateId)
     if (!old.ok) return old
     const schema = checked.value
+    const line = changedLine(old.value, params)
+    const recorded = requireRecorded(tx, requested, [line])
+    if (!recorded.ok) return recorded
     const saved = tx.one(updateRow, {
       template_id: templateId,
       name: name ?? old.value.name,
-      params: params === undefined ? old.value.params : JSON.stringify(params),
+      params: line.params,
       params_schema: schema === undefined ? old.value.params_schema : schema === null ? null : JSON.stringify(schema),
       priority: priority ?? old.value.priority,
       now: nowMs(scheduler),
     })
     return saved ? accept(saved) : nameTaken(name ?? old.value.name)
+  })
+}
+
+function changedLine({ job_type, params: old }: StoredTemplate, params: JsonObject | undefined): CommandLine {
+  return { job_type, params: params === undefined ? old : JSON.stringify(params) }
+}
+
+/** The digest of what a template runs without overrides: a new one of this type, or a stored one with these params. */
+export function digestTemplate(
+  scheduler: Scheduler,
+  of: { readonly job_type: string } | { readonly template_id: string },
+  params: JsonObject | undefined,
+): Decision<string> {
+  return scheduler.db.read((reader) => {
+    if ('job_type' in of) return digestLines(reader, [{ ...of, params: JSON.stringify(params ?? {}) }])
+    const old = requireTemplate(reader, of.template_id)
+    return old.ok ? digestLines(reader, [changedLine(old.value, params)]) : old
   })
 }
 

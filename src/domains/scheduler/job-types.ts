@@ -10,8 +10,8 @@ import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { attemptOfHops, decideRetry, type RetrySettings } from '#kernel/retry'
 import { jobTypeBody, type RetryPolicyBody, retryPolicyBody } from './contract.ts'
-import { type Database, type SqlReader, query, type WriteTx } from './database.ts'
-import { parseInput } from './parse-input.ts'
+import { type Database, pageOf, type PagedRow, type SqlReader, query, type WriteTx } from './database.ts'
+import { checkNamePage, type NamePage, parseInput } from './parse-input.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import { defineView, objectView, readObject, type RetryVerdict, type StoredJobType } from './stored-rows.ts'
 
@@ -208,6 +208,12 @@ const selectType = query<StoredJobType, { job_type: string }>(
   `select ${COLUMNS} from job_types where job_type = $job_type`,
 )
 const selectTypes = query<StoredJobType>(`select ${COLUMNS} from job_types order by job_type`)
+const selectPage = query<PagedRow<StoredJobType>, { limit: number; after: string }>(
+  pageOf(
+    `select ${COLUMNS} from job_types where job_type > $after order by job_type limit $limit`,
+    'octet_length(retry_policy) + coalesce(octet_length(runner), 0)',
+  ),
+)
 const countLimits = query<{ count: number }>(
   `select count(*) as count from job_types where concurrency_limit is not null`,
 )
@@ -234,14 +240,19 @@ const CREATE_TYPE_INDEX = `
   create index if not exists jobs_type_queue_ix on jobs (job_type, priority desc, position, created_at, job_id)
    where status = 'QUEUED' and hold is null`
 
-export function listJobTypes(reader: SqlReader): StoredJobType[] {
+export function allJobTypes(reader: SqlReader): StoredJobType[] {
   return reader.all(selectTypes)
+}
+
+export function listJobTypes(scheduler: Scheduler, page: NamePage = {}): Decision<readonly PagedRow<StoredJobType>[]> {
+  const checked = checkNamePage(page)
+  return checked.ok ? scheduler.db.read((reader) => accept(reader.all(selectPage, checked.value))) : checked
 }
 
 export function requireJobType(reader: SqlReader, jobType: string): Decision<StoredJobType> {
   const found = reader.one(selectType, { job_type: jobType })
   if (found) return accept(found)
-  const known = listJobTypes(reader).map((type) => type.job_type)
+  const known = allJobTypes(reader).map((type) => type.job_type)
   const { hint = '' } = didYouMean(jobType, known)
   return refuse('scheduler.job_type.unknown', `${quote(jobType)} is not a registered job type.`, {
     path: 'job_type',

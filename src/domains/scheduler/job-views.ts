@@ -3,6 +3,8 @@ import { z } from 'zod'
 import { idView, orNull, timeView } from '#contract'
 import { failureClasses } from '#kernel/error-classes'
 import { encodeId } from '#kernel/ids'
+import { utf8Size } from '#kernel/json-value'
+import { PAGE_BYTES_MAX } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
 import { walkRetryChain } from '#kernel/retry'
 import { type SqlValue, query } from './database.ts'
@@ -187,16 +189,26 @@ export function readJob(scheduler: Scheduler, jobId: string): Decision<JobReport
   })
 }
 
-/** Lists the chain from the original to the newest retry, starting at any of its jobs. Refuses a damaged chain. */
+/** Lists the chain from the original to the newest retry, starting at any of its jobs. Refuses a damaged chain. One larger than 4 MiB begins later. */
 export function readRetryChain(scheduler: Scheduler, jobId: string): Decision<readonly JobReport[]> {
   return scheduler.db.read((reader) => {
     const job = requireJob(reader, jobId)
     if (!job.ok) return job
     const up = walkRetryChain(jobId, (id) => findRetryOf(reader, id))
     if (!up.ok) return up
-    const jobs = up.value.toReversed().flatMap((id) => findJob(reader, id) ?? [])
+    const ids = up.value.toReversed()
     // Terminates: the walk upwards has ended, so the chain contains no cycle.
-    for (let next = findRetry(reader, jobId); next; next = findRetry(reader, next.job_id)) jobs.push(next)
-    return accept(jobs.map((each) => ({ job: each, run: findRunOfJob(reader, each.job_id) ?? null })))
+    for (let next = findRetry(reader, jobId); next; next = findRetry(reader, next.job_id)) ids.push(next.job_id)
+    const chain: JobReport[] = []
+    let bytes = 0
+    for (const id of ids.toReversed()) {
+      const found = findJob(reader, id)
+      if (!found) continue
+      const run = findRunOfJob(reader, id) ?? null
+      bytes += utf8Size(found.params) + utf8Size(run?.params_snapshot ?? '') + utf8Size(run?.artifacts ?? '')
+      if (chain.length > 0 && bytes > PAGE_BYTES_MAX) break
+      chain.unshift({ job: found, run })
+    }
+    return accept(chain)
   })
 }

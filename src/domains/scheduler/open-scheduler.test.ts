@@ -9,7 +9,7 @@ import { schedulerRefusals } from './refusals.ts'
 import { aFile, aFolder, aScheduler, codeOf, must, openTest, START } from '#test/scheduler/fixture'
 import { openRaw } from '#test/scheduler/raw-file'
 import { explainSqliteFault, openDatabase, query } from './database.ts'
-import { listJobTypes } from './job-types.ts'
+import { allJobTypes } from './job-types.ts'
 import { loadSchedulerMigrations, migrate } from './migrate.ts'
 import { checkPlace } from './open-scheduler.ts'
 import { submitJob } from './submit-job.ts'
@@ -40,7 +40,7 @@ describe('a new file', () => {
   })
 
   test('[SCH-021] two types are registered by default, or those that are given', () => {
-    const types = (scheduler: ReturnType<typeof aScheduler>) => listJobTypes(scheduler.db).map((type) => type.job_type)
+    const types = (scheduler: ReturnType<typeof aScheduler>) => allJobTypes(scheduler.db).map((type) => type.job_type)
     assert.deepEqual(types(aScheduler()), ['research', 'story'])
     assert.deepEqual(types(aScheduler({ jobTypes: [{ job_type: 'backup' }] })), ['backup'])
   })

@@ -41,6 +41,14 @@ function knownFields(schema: z.ZodType): readonly string[] {
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
 }
 
+/** A page of a list in the order of its names; `after` is the last name of the previous page. */
+export type NamePage = { readonly limit?: number; readonly after?: string }
+
+export function checkNamePage({ limit, after = '' }: NamePage): Decision<{ limit: number; after: string }> {
+  const checked = checkLimit(limit)
+  return checked.ok ? accept({ limit: checked.value, after }) : checked
+}
+
 export function checkLimit(limit = PAGE_LIMIT_DEFAULT): Decision<number> {
   if (Number.isInteger(limit) && limit >= 1 && limit <= PAGE_LIMIT_MAX) return accept(limit)
   return refuse('limit_range', `The limit must be 1 to ${PAGE_LIMIT_MAX}.`, {

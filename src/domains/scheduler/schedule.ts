@@ -6,11 +6,13 @@ import { parseGuardedObject } from '#kernel/json-guard'
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeScheduleBody, scheduleBody } from './contract.ts'
-import { type SqlReader, query } from './database.ts'
-import { parseInput } from './parse-input.ts'
-import { listTemplates, requireTemplate } from './job-template.ts'
-import { listJobTypes } from './job-types.ts'
+import { pageOf, type PagedRow, type SqlReader, query } from './database.ts'
+import { checkNamePage, type NamePage, parseInput } from './parse-input.ts'
+import { allTemplates, requireTemplate } from './job-template.ts'
+import { allJobTypes } from './job-types.ts'
 import { nextOccurrences } from './next-occurrence.ts'
+import { countQueued } from './queue.ts'
+import { digestLines, type Requested, requireRecorded } from './requested.ts'
 import { findActiveReservation } from './reservations.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import {
@@ -25,7 +27,7 @@ import {
   type StoredSchedule,
   type StoredTemplate,
 } from './stored-rows.ts'
-import { checkWork, type PreparedJob, prepareFromTemplate, type Requested } from './submit-job.ts'
+import { checkWork, type PreparedJob, prepareFromTemplate } from './submit-job.ts'
 
 export const SCHEDULE_COLUMNS = `schedule_id, template_id, name, cron_expression, timezone, enabled, param_overrides, last_triggered_at, next_trigger_at,
   created_at, priority, misfire_policy, overlap_policy, last_due_at, updated_at, deleted_at, requested_by`
@@ -55,8 +57,14 @@ const deleteRow = query<StoredSchedule, ById & { now: number }>(`
 const selectRow = query<StoredSchedule, ById>(
   `select ${SCHEDULE_COLUMNS} from schedules where schedule_id = $schedule_id and deleted_at is null`,
 )
-const selectRows = query<StoredSchedule>(
-  `select ${SCHEDULE_COLUMNS} from schedules where deleted_at is null order by name`,
+const rows = (rest: string) =>
+  `select ${SCHEDULE_COLUMNS} from schedules where deleted_at is null ${rest} order by name`
+const selectRows = query<StoredSchedule>(rows(''))
+const selectPage = query<PagedRow<StoredSchedule>, { limit: number; after: string }>(
+  pageOf(`${rows('and name > $after')} limit $limit`, 'coalesce(octet_length(param_overrides), 0)'),
+)
+const countInFlight = query<{ count: number }>(
+  `select count(*) as count from jobs where status = 'RUNNING' and finished_at is null`,
 )
 const selectFirings = query<StoredFiring, ById & { limit: number }>(
   `select ${FIRING_COLUMNS} from schedule_firings where schedule_id = $schedule_id order by due_at desc limit $limit`,
@@ -70,7 +78,7 @@ export function requireSchedule(reader: SqlReader, scheduleId: string): Decision
 export function createSchedule(
   scheduler: Scheduler,
   body: z.input<typeof scheduleBody>,
-  { requestedBy = null }: Requested = {},
+  { requestedBy = null, ...requested }: Requested = {},
 ): Decision<StoredSchedule> {
   const parsed = parseInput(scheduleBody, body)
   if (!parsed.ok) return parsed
@@ -82,7 +90,7 @@ export function createSchedule(
       enabled: enabled ? 1 : 0,
       param_overrides: param_overrides && JSON.stringify(param_overrides),
     } as const
-    const next = checkSchedule(tx, row, now)
+    const next = checkSchedule(tx, row, now, requested)
     if (!next.ok) return next
     const schedule_id = scheduler.deps.newId()
     const saved = tx.one(insertRow, {
@@ -101,22 +109,16 @@ export function changeSchedule(
   scheduler: Scheduler,
   scheduleId: string,
   body: z.input<typeof changeScheduleBody>,
-  { requestedBy = null }: Requested = {},
+  { requestedBy = null, ...requested }: Requested = {},
 ): Decision<StoredSchedule> {
   const parsed = parseInput(changeScheduleBody, body)
   if (!parsed.ok) return parsed
-  const { enabled, param_overrides, ...fields } = parsed.value
-  const changes = Object.entries({
-    ...fields,
-    enabled: enabled === undefined ? undefined : enabled ? 1 : 0,
-    param_overrides: param_overrides && JSON.stringify(param_overrides),
-  }).filter(([, value]) => value !== undefined)
   return scheduler.db.write((tx) => {
     const old = requireSchedule(tx, scheduleId)
     if (!old.ok) return old
-    const row: StoredSchedule = { ...old.value, ...Object.fromEntries(changes) }
+    const row = changedRow(old.value, parsed.value)
     const now = nowMs(scheduler)
-    const next = checkSchedule(tx, row, Math.max(now, row.last_due_at ?? now))
+    const next = checkSchedule(tx, row, Math.max(now, row.last_due_at ?? now), requested)
     if (!next.ok) return next
     const timeKeys = ['cron_expression', 'timezone', 'enabled'] as const
     const isSameTime = timeKeys.every((key) => row[key] === old.value[key])
@@ -124,6 +126,32 @@ export function changeSchedule(
     const next_trigger_at = isSameTime ? row.next_trigger_at : next.value
     const saved = tx.one(updateRow, { ...row, next_trigger_at, requested_by: requestedBy, now })
     return saved ? accept(saved) : nameTaken(row.name)
+  })
+}
+
+function changedRow(
+  old: StoredSchedule,
+  { enabled, param_overrides, ...fields }: z.output<typeof changeScheduleBody>,
+): StoredSchedule {
+  const changes = Object.entries({
+    ...fields,
+    enabled: enabled === undefined ? undefined : enabled ? 1 : 0,
+    param_overrides: param_overrides && JSON.stringify(param_overrides),
+  })
+  return { ...old, ...Object.fromEntries(changes.filter(([, value]) => value !== undefined)) }
+}
+
+/** The digest of what the schedule would run after these changes. */
+export function digestSchedule(
+  scheduler: Scheduler,
+  scheduleId: string,
+  changes: z.output<typeof changeScheduleBody> = {},
+): Decision<string> {
+  return scheduler.db.read((reader) => {
+    const old = requireSchedule(reader, scheduleId)
+    if (!old.ok) return old
+    const prepared = prepareFiring(reader, changedRow(old.value, changes))
+    return prepared.ok ? digestLines(reader, [prepared.value]) : prepared
   })
 }
 
@@ -151,11 +179,14 @@ function checkSchedule(
   reader: SqlReader,
   wanted: Fired & Pick<StoredSchedule, 'cron_expression' | 'timezone' | 'enabled'>,
   from: number,
+  requested: Requested,
 ): Decision<number | null> {
   const prepared = prepareFiring(reader, wanted)
   if (!prepared.ok) return prepared
   const work = checkWork(reader, prepared.value)
   if (!work.ok) return work
+  const recorded = requireRecorded(reader, requested, [work.value])
+  if (!recorded.ok) return recorded
   const next = nextOccurrences(wanted.cron_expression, wanted.timezone, new Date(from), 1)
   if (!next.ok) return next
   return accept(wanted.enabled === 1 ? (next.value[0]?.getTime() ?? null) : null)
@@ -180,21 +211,43 @@ export function readSchedule(
   })
 }
 
+export function listSchedules(
+  scheduler: Scheduler,
+  page: NamePage = {},
+): Decision<readonly PagedRow<StoredSchedule>[]> {
+  const checked = checkNamePage(page)
+  return checked.ok ? scheduler.db.read((reader) => accept(reader.all(selectPage, checked.value))) : checked
+}
+
+/** All of them, for a program on this machine. */
 export type Plans = {
   readonly jobTypes: readonly StoredJobType[]
   readonly templates: readonly StoredTemplate[]
   readonly schedules: readonly StoredSchedule[]
-  /** The ACTIVE reservation. */
-  readonly reservation: StoredReservation | null
 }
 
-/** Reads everything that creates or delays jobs, from one snapshot. */
+/** Reads everything that creates jobs, from one snapshot. */
 export function readPlans(scheduler: Scheduler): Decision<Plans> {
   return scheduler.db.read((reader) =>
     accept({
-      jobTypes: listJobTypes(reader),
-      templates: listTemplates(reader),
+      jobTypes: allJobTypes(reader),
+      templates: allTemplates(reader),
       schedules: reader.all(selectRows),
+    }),
+  )
+}
+
+export type QueueStatus = ReturnType<typeof countQueued> & {
+  readonly inFlight: number
+  /** The ACTIVE reservation, which pauses the queue. */
+  readonly reservation: StoredReservation | null
+}
+
+export function readStatus(scheduler: Scheduler): Decision<QueueStatus> {
+  return scheduler.db.read((reader) =>
+    accept({
+      ...countQueued(reader),
+      inFlight: reader.one(countInFlight)?.count ?? 0,
       reservation: findActiveReservation(reader) ?? null,
     }),
   )

@@ -1,20 +1,26 @@
 /** Submits jobs and groups: validates the work, and adds each job at the end of its priority in one transaction. */
-import { hash } from 'node:crypto'
 import { z } from 'zod'
-import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
-import { parseIdempotencyKey } from '#kernel/idempotency-key'
-import { encodeId } from '#kernel/ids'
 import { guardValue, parseGuardedObject } from '#kernel/json-guard'
-import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { type JsonObject, utf8Size } from '#kernel/json-value'
+import { PAGE_BYTES_MAX } from '#kernel/page-limit'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { submitGroupBody, submitJobBody } from './contract.ts'
-import { query, type SqlReader, type WriteTx } from './database.ts'
+import type { SqlReader, WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
-import { insertGroup, nextGroupOrder, placeInGroup, requireOpenGroup, type SubmittedGroup } from './job-group.ts'
-import { insertJob, type NewJobRow, requireJob } from './job-repository.ts'
+import {
+  groupOf,
+  insertGroup,
+  nextGroupOrder,
+  placeInGroup,
+  requireOpenGroup,
+  type SubmittedGroup,
+} from './job-group.ts'
+import { findKeyed, readKey, saveKey } from './job-keys.ts'
+import { insertJob, type NewJobRow } from './job-repository.ts'
 import { requireTemplate } from './job-template.ts'
 import { applyParamsSchema, requireJobType } from './job-types.ts'
+import { digestLines, type Requested, requireRecorded } from './requested.ts'
 import { commandParams } from './runner-settings.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredGroup, StoredJob, StoredJobType, StoredTemplate } from './stored-rows.ts'
@@ -67,19 +73,32 @@ export function namesOwnCommand(
   })
 }
 
-/** The digest of the command line and params with which this work would run now; refuses work that cannot run. */
+/** The digest of what these requests would run now; refuses work that cannot run. */
 export function digestWork(scheduler: Scheduler, works: readonly WantedJob[]): Decision<string> {
   return scheduler.db.read((reader) => {
-    const lines: JsonValue[] = []
-    for (const [index, work] of works.entries()) {
-      const prepared = prepareJob(reader, work)
-      if (!prepared.ok) return works.length === 1 ? prepared : atMember(prepared, index)
-      const type = requireJobType(reader, prepared.value.job_type)
-      if (!type.ok) return type
-      lines.push([JSON.parse(type.value.runner ?? 'null'), JSON.parse(prepared.value.params)])
-    }
-    return accept(`sha256:${hash('sha256', canonicalJson(lines))}`)
+    const [only] = works.length === 1 ? works : []
+    const prepared = only ? prepareJob(reader, only) : prepareMembers(reader, works)
+    return prepared.ok ? digestLines(reader, [prepared.value].flat()) : prepared
   })
+}
+
+/** The params of a template are copied into every member, so they are limited together. */
+function prepareMembers(reader: SqlReader, works: readonly WantedJob[]): Decision<readonly PreparedJob[]> {
+  const members: PreparedJob[] = []
+  let bytes = 0
+  for (const [index, work] of works.entries()) {
+    const prepared = prepareJob(reader, work)
+    if (!prepared.ok) return atMember(prepared, index)
+    bytes += utf8Size(prepared.value.params)
+    if (bytes > PAGE_BYTES_MAX) {
+      return refuse('scheduler.group.too_large', `The params of a group have at most ${PAGE_BYTES_MAX} bytes in all.`, {
+        path: `jobs[${index}]`,
+        facts: { limit_bytes: PAGE_BYTES_MAX },
+      })
+    }
+    members.push(prepared.value)
+  }
+  return accept(members)
 }
 
 /** The caller's params override the template's, key by key at the top level. */
@@ -112,34 +131,30 @@ export function checkParams(template: StoredTemplate, params: JsonObject): Decis
 
 export type SubmitJob = z.input<typeof submitJobBody>
 
-/** What a request over HTTP adds: the id that its record names, and the requester, such as `user_0197…`. */
-export type Requested = { readonly jobId?: string; readonly requestedBy?: string | null }
-
-const selectKey = query<{ job_id: string; fingerprint: string }, { key: string }>(
-  'select job_id, fingerprint from job_keys where idempotency_key = $key',
-)
-const insertKey = query<never, { key: string; fingerprint: string; job_id: string }>(
-  'insert into job_keys (idempotency_key, fingerprint, job_id) values ($key, $fingerprint, $job_id)',
-)
+/** The first requests with a key have no operation in their fingerprint, and their keys must stay valid. */
+export function keyOfJob({ idempotency_key, group_id, not_before, ...wanted }: z.output<typeof submitJobBody>) {
+  return readKey(idempotency_key, { group_id: group_id ?? null, not_before: not_before?.getTime() ?? null, ...wanted })
+}
 
 /** With a key, the same request again returns its job as it is now. */
 export function submitJob(scheduler: Scheduler, body: SubmitJob, requested: Requested = {}): Decision<StoredJob> {
   const parsed = parseInput(submitJobBody, body)
   if (!parsed.ok) return parsed
-  const { group_id, not_before, idempotency_key, ...wanted } = parsed.value
-  const key = idempotency_key === undefined ? accept(undefined) : parseIdempotencyKey(idempotency_key)
-  if (!key.ok) return { ...key, path: 'idempotency_key' }
-  const asked = { group_id: group_id ?? null, not_before: not_before?.getTime() ?? null, ...wanted }
-  const fingerprint = hash('sha256', canonicalJson(asked as JsonObject))
+  const key = keyOfJob(parsed.value)
+  if (!key.ok) return key
+  const { group_id, not_before } = parsed.value
   const submitted = scheduler.db.write((tx): Decision<StoredJob> => {
-    const first = key.value === undefined ? undefined : tx.one(selectKey, { key: key.value })
-    if (first) return first.fingerprint === fingerprint ? requireJob(tx, first.job_id) : refuseReused(first.job_id)
-    const prepared = prepareJob(tx, wanted)
+    const first = findKeyed(tx, key.value)
+    if (!first.ok) return first
+    if (first.value) return accept(first.value)
+    const prepared = prepareJob(tx, parsed.value)
     if (!prepared.ok) return prepared
+    const recorded = requireRecorded(tx, requested, [prepared.value])
+    if (!recorded.ok) return recorded
     const placing = placeNew(tx, group_id)
     if (!placing.ok) return placing
     const job = addJob(scheduler, tx, prepared.value, { ...requested, notBefore: not_before, ...placing.value })
-    if (key.value !== undefined) tx.run(insertKey, { key: key.value, fingerprint, job_id: job.job_id })
+    saveKey(tx, key.value, job.job_id)
     return accept(job)
   })
   if (submitted.ok) scheduler.pass('submit.committed')
@@ -150,14 +165,6 @@ function placeNew(tx: WriteTx, groupId: string | undefined): Decision<Placing> {
   if (groupId === undefined) return accept({})
   const group = requireOpenGroup(tx, groupId)
   return group.ok ? accept({ group: group.value, order: nextGroupOrder(tx, groupId) }) : group
-}
-
-function refuseReused(jobId: string): Refusal {
-  return refuse('key_reused', 'This key was used before for another request.', {
-    path: 'idempotency_key',
-    hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
-    facts: { job_id: encodeId('job', jobId) },
-  })
 }
 
 type Placing = Requested & {
@@ -200,23 +207,40 @@ function atMember(refusal: Refusal, index: number): Refusal {
   return { ...refusal, path: [`jobs[${index}]`, refusal.path].filter(Boolean).join('.') }
 }
 
+export function keyOfGroup({ idempotency_key, ...group }: z.output<typeof submitGroupBody>) {
+  const jobs = group.jobs.map(({ not_before, ...job }) => ({ ...job, not_before: not_before?.getTime() ?? null }))
+  return readKey(idempotency_key, { operation: 'submit_group', ...group, jobs })
+}
+
 /** In a sequential group the first member enters the queue, and each other one when its predecessor has ended. */
 export function submitGroup(
   scheduler: Scheduler,
   body: z.input<typeof submitGroupBody>,
-  { groupId = scheduler.deps.newId(), requestedBy = null }: Requested & { readonly groupId?: string } = {},
+  {
+    groupId = scheduler.deps.newId(),
+    requestedBy = null,
+    ...requested
+  }: Requested & { readonly groupId?: string } = {},
 ): Decision<SubmittedGroup> {
   const parsed = parseInput(submitGroupBody, body)
   if (!parsed.ok) return parsed
+  const key = keyOfGroup(parsed.value)
+  if (!key.ok) return key
   const { name = null, mode, on_failure, jobs: wantedJobs } = parsed.value
-  return scheduler.db.write((tx) => {
+  return scheduler.db.write((tx): Decision<SubmittedGroup> => {
+    const first = findKeyed(tx, key.value)
+    if (!first.ok) return first
+    if (first.value) return groupOf(tx, first.value)
+    const members = prepareMembers(tx, wantedJobs)
+    if (!members.ok) return members
+    const recorded = requireRecorded(tx, requested, members.value)
+    if (!recorded.ok) return recorded
     const group = insertGroup(tx, { group_id: groupId, name, mode, on_failure, now: nowMs(scheduler) })
-    const jobs: StoredJob[] = []
-    for (const [index, { not_before, ...wanted }] of wantedJobs.entries()) {
-      const prepared = prepareJob(tx, wanted)
-      if (!prepared.ok) return atMember(prepared, index)
-      jobs.push(addJob(scheduler, tx, prepared.value, { requestedBy, notBefore: not_before, group, order: index + 1 }))
-    }
+    const jobs = members.value.map((member, index) => {
+      const notBefore = wantedJobs[index]?.not_before
+      return addJob(scheduler, tx, member, { requestedBy, notBefore, group, order: index + 1 })
+    })
+    saveKey(tx, key.value, jobs[0]?.job_id ?? '')
     return accept({ group, jobs })
   })
 }

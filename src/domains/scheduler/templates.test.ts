@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import type { JsonObject } from '#kernel/json-value'
 import { aScheduler, codeOf, countOf, must } from '#test/scheduler/fixture'
 import { changeJob } from './change-job.ts'
-import { archiveTemplate, changeTemplate, createTemplate, listTemplates } from './job-template.ts'
+import { archiveTemplate, changeTemplate, createTemplate, allTemplates } from './job-template.ts'
 import { applyParamsSchema, checkParamsSchema } from './job-types.ts'
 import { createSchedule } from './schedule.ts'
 import { submitJob } from './submit-job.ts'
@@ -106,7 +106,7 @@ describe('the life of a template', () => {
     must(archiveTemplate(scheduler, other.template_id))
     assert.equal(codeOf(submitJob(scheduler, { template_id: other.template_id })), 'scheduler.template.not_found')
     assert.deepEqual(
-      listTemplates(scheduler.db).map((template) => template.name),
+      allTemplates(scheduler.db).map((template) => template.name),
       ['a', 'b'],
     )
   })

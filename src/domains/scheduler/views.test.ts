@@ -12,6 +12,7 @@ import {
   createSchedule,
   firingView,
   readPlans,
+  readStatus,
   readSchedule,
   scheduleView,
   toFiringView,
@@ -67,7 +68,10 @@ test('templates, schedules, firings, reservations and notifications', () => {
   assert.deepEqual(templateView.parse(toTemplateView(plans.templates[0] as never)).params_schema, { type: 'object' })
   const schedule = scheduleView.parse(toScheduleView(plans.schedules[0] as never))
   assert.deepEqual([schedule.enabled, schedule.next_trigger_at], [true, new Date(START + 7_200_000).toISOString()])
-  assert.equal(reservationView.parse(toReservationView(plans.reservation as never)).status, 'ACTIVE')
+  assert.equal(
+    reservationView.parse(toReservationView(must(readStatus(scheduler)).reservation as never)).status,
+    'ACTIVE',
+  )
   assert.deepEqual(
     plans.jobTypes.map((type) => type.job_type),
     ['research', 'story'],

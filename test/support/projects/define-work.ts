@@ -12,7 +12,7 @@ export const contract = {
   audit: ['command_created', 'policy_evaluated'],
 } as const satisfies Partial<CommandTypeInput>
 
-export type Work = Pick<FunctionInput, 'plan' | 'result'> &
+export type Work = Pick<FunctionInput, 'plan' | 'result' | 'reads_facts'> &
   Pick<CommandTypeInput, 'payload'> & {
     /** The name of the task. The command type and the function have the same name in snake case. */
     readonly name: string
@@ -21,10 +21,10 @@ export type Work = Pick<FunctionInput, 'plan' | 'result'> &
     readonly task?: Partial<TaskInput>
   }
 
-export function defineWork({ name, payload, plan, result, effects, type = {}, task = {} }: Work): Definition[] {
+export function defineWork({ name, payload, effects, type = {}, task = {}, ...fn }: Work): Definition[] {
   const typeName = name.toLowerCase().replaceAll(' ', '_')
   return [
-    defineFunction({ name: typeName, plan, ...(result === undefined ? {} : { result }) }),
+    defineFunction({ name: typeName, ...fn }),
     defineCommandType({
       name: typeName,
       description: `${name}.`,

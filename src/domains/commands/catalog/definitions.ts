@@ -175,7 +175,7 @@ export type FunctionDefinition = {
   readonly kind: 'function'
   readonly name: string
   readonly plan: (payload: JsonObject, facts: PlanFacts) => readonly EffectDraft[]
-  /** The effects depend on the facts too. They are loaded again for every plan, and a retry plans anew. */
+  /** The effects depend on the facts too. They are loaded again until the plan is made. A retry keeps the plan. */
   readonly reads_facts?: boolean
   /** The result of the command from the results of its effects, in order. Default: the last one. */
   readonly result?: (results: readonly unknown[]) => unknown
