@@ -4,6 +4,7 @@ export {
   type ApprovalRequest,
   type ApprovedContent,
   decisionValues,
+  editsOf,
   resumeSteps,
   type StoredApproval,
   type ReviewPacket,
