@@ -335,7 +335,7 @@ type Hooked = {
 }
 
 /** Creates a router that answers validation errors with problems. */
-export function newRouter(): OpenAPIHono<ApiEnv> {
+function newRouter(): OpenAPIHono<ApiEnv> {
   return new OpenAPIHono<ApiEnv>({
     defaultHook: (result, c) => {
       const { success, target, data, error } = result as Hooked

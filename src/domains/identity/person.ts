@@ -169,7 +169,8 @@ export type CreateUser = {
   readonly role: PlatformRole
 }
 
-export const emailForm = /^[^\s@\u0000]{1,64}@[^\s@\u0000]{1,190}$/u
+const PART = '[^\\s@\\u0000]'
+export const emailForm = new RegExp(`^${PART}{1,64}@${PART}{1,190}$`, 'u')
 
 export function parseEmail(text: string): Decision<string> {
   if (emailForm.test(text)) return accept(text)
