@@ -32,11 +32,11 @@ test("a field refused by a parser keeps the parser's own code", () => {
   assert.equal(refusalOfIssue({ code: 'invalid_type' }), undefined)
 })
 
-test('[L2] the form of a line in the document is what a name may be, for every character of Unicode', () => {
+test('[L2] the form of a line in the document is what a name may be, for every character but those of private planes', () => {
   const line = new RegExp(lineForm, 'u')
   const hidden = /[\p{Cc}\p{Cf}\p{Co}\p{DI}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u
   const wrong: string[] = []
-  for (let code = 0; code <= 0x10_ffff; code += 1) {
+  for (let code = 0; code < 0xf_0000; code += 1) {
     if (code >= 0xd8_00 && code <= 0xdf_ff) continue
     const char = String.fromCodePoint(code)
     const isStated = line.test(`a${char}b`)

@@ -56,9 +56,13 @@ const idForm = (kind: IdKind) => ({
 /** The guard of the workspace reads the headers and the query before any field. */
 export const workspaceIdForm = idForm('workspace')
 
-/** An id of one kind, prefixed or as a UUID; the parsed value is the UUID. */
-export function idField(kind: IdKind) {
-  return formField((text) => decodeId(kind, text), idForm(kind))
+/** An id of one kind, prefixed or as a UUID; the parsed value is the UUID. `noun` is what callers call it, if not by its kind. */
+export function idField(kind: IdKind, noun?: string) {
+  const decode = (text: string) => {
+    const id = decodeId(kind, text)
+    return id.ok || noun === undefined ? id : { ...id, reason: `${quote(text)} is not the id of a ${noun}.` }
+  }
+  return formField(decode, idForm(kind))
 }
 
 /** An id as shown to callers. */

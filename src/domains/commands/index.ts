@@ -43,8 +43,8 @@ export { defineTask } from './catalog/definitions.ts'
 export {
   COMMAND_KIND,
   type CommandWithEffects,
+  findCommand,
   readCommand,
-  readCommandAlone,
   refuseMissing,
   type StoredCommand,
 } from './command-table.ts'
