@@ -20,7 +20,7 @@ function bearerOf(c: ApiContext): Decision<string> {
 
 /** How long the credential of a request still reaches a workspace, or the organisation; undefined: no longer. */
 export function rightOf(
-  { callers, now }: Pick<ApiDeps, 'callers' | 'now'>,
+  { callers }: Pick<ApiDeps, 'callers'>,
   c: ApiContext,
   workspaceId?: string,
 ): () => Promise<number | undefined> {
@@ -30,16 +30,10 @@ export function rightOf(
     const looked = await callers.look({ bearer: bearer.value, role, sources: { idHeader: workspaceId } })
     if (!looked.ok || !authorize(looked.value.principal, role).ok) return undefined
     if (workspaceId !== undefined && !looked.value.workspace.ok) return undefined
-    if (looked.value.principal.credential !== 'jwt') return looked.value.access?.leftMs ?? Number.POSITIVE_INFINITY
-    const leftMs = expiryMsOf(bearer.value) - now().getTime()
+    const { access, tokenLeftMs = Number.POSITIVE_INFINITY } = looked.value
+    const leftMs = access?.leftMs ?? tokenLeftMs
     return leftMs > 0 ? leftMs : undefined
   }
-}
-
-/** When a token that was just verified expires. Nothing is added for clocks that differ, as for a single request. */
-function expiryMsOf(token: string): number {
-  const payload = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8')) as { exp: number }
-  return payload.exp * 1_000
 }
 
 type CallerDeps = Pick<ApiDeps, 'authenticate' | 'callers' | 'db' | 'defaultWorkspace'>

@@ -56,7 +56,7 @@ export function toStreamedEvent(row: FeedEvent): StreamedEvent & { readonly byte
   return Object.assign(event, { bytes: encodeFrame(event).length })
 }
 
-type Api = Pick<ApiDeps, 'callers' | 'db' | 'feed' | 'log' | 'now' | 'closing'> & {
+type Api = Pick<ApiDeps, 'callers' | 'db' | 'feed' | 'log' | 'closing'> & {
   readonly heartbeatMs: number
   readonly streams: Streams
   readonly hub: FeedHub<StreamedEvent>

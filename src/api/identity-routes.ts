@@ -76,6 +76,9 @@ const showCreated = ({
   key,
 })
 
+/** An API without commands counts nobody as independent who is not. */
+const settledBy = (deps: Api) => ({ ...deps, countsInvited: deps.work?.approvals.types.countsInvited ?? false })
+
 /** An API without commands has no tools. */
 const NO_TASKS = { tasks: new Map() }
 
@@ -251,7 +254,7 @@ export const identityRoutes = routes({
     answers: { 200: ['Whether an invitation was waiting.', changedView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
-      confirmInvitation(deps, byPerson(principal, traceId), params.user_id),
+      confirmInvitation(settledBy(deps), byPerson(principal, traceId), params.user_id),
   }),
   listOrgRoles: list('/org-roles', {
     summary: 'List the org roles of your organisation, by short name',

@@ -113,15 +113,74 @@ describe('an undo that does not go through at once', () => {
     assert.deepEqual(await book('partly', [A, TICKET]), { status: 200, command_id: part.command_id })
   })
 
-  test('[D1] an undo that waited runs what was approved or nothing', async () => {
+  const book = async (subject: string, steps: readonly string[], ...modes: typeof room.provider.modes) => {
+    const request = { task_name: 'Booking', payload: { subject, steps }, cancellation_mode: 'graceful' }
+    room.provider.modes.push(...modes)
+    const asked = await post('/commands', request)
+    const { command_id: id } = (await asked.json()) as View
+    await settle(id)
+    room.provider.calls.length = 0
+    return { id, isNew: asked.status === 202 }
+  }
+  const offered = async (id: string) => (await get(`/commands/${id}`)).next.map(({ action }) => action)
+
+  test('[3] [CAN-06] a command that was cancelled gracefully can be undone, last effect first; then its key is free', async () => {
+    const { id } = await book('left behind', [A, B, C], 'ok', 'ok', 'fail_before')
+    await post(`/commands/${id}/cancel`, {})
+    assert.equal(await settle(id), 'cancelled')
+    assert.deepEqual(await offered(id), ['undo'])
+    assert.equal((await book('left behind', [A, B, C])).id, id)
+    await undo(id)
+    assert.deepEqual(calls(), ['hotel.cancel_b', 'hotel.cancel_a'])
+    assert.equal((await get(`/commands/${id}`)).status, 'cancelled')
+    assert.equal((await book('left behind', [A, B, C])).isNew, true)
+  })
+
+  test('[3] an administrator frees the key that effects without an undo hold, and nobody else; what can be undone must be undone first', async () => {
+    const free = (id: string, key = admin()) => post(`/commands/${id}/cancel`, { force: true, reason: 'seen' }, key)
+    const failed = await book('final', [TICKET, B], 'ok', 'refuse')
+    await post(`/commands/${failed.id}/cancel`, {})
+    const undone = await book('undone in part', [TICKET, A])
+    assert.deepEqual(await outcomeOf(await free(undone.id)), '409 commands.cancel.succeeded')
+    await undo(undone.id)
+    const whole = await book('whole', [TICKET])
+    for (const [{ id }, subject, steps, next] of [
+      [failed, 'final', [TICKET, B], ['free_key']],
+      [undone, 'undone in part', [TICKET, A], ['free_key']],
+      [whole, 'whole', [TICKET], []],
+    ] as const) {
+      assert.deepEqual(await offered(id), next)
+      assert.equal((await book(subject, steps)).id, id)
+      assert.equal(await outcomeOf(await free(id, writer())), '403 commands.action.not_allowed')
+      const { status } = await get(`/commands/${id}`)
+      assert.deepEqual([(await free(id)).status, (await get(`/commands/${id}`)).status], [200, status])
+      assert.deepEqual(await offered(id), ['submit_again'])
+      assert.equal((await book(subject, steps)).isNew, true)
+    }
+    const [event] = await room.rows(
+      `select payload - 'target_id' - 'target_type' as payload from concord.domain_events where command_id = $1 and event_type = 'contract_key_changed'`,
+      [uuidOf(failed.id)],
+    )
+    assert.deepEqual(event?.['payload'], {
+      from: 'booking:final',
+      to: null,
+      reason: 'released',
+      cancellation_mode: 'graceful',
+      cancel_reason: 'seen',
+      cancelled_by: `user:${room.tenant.people.admin.principal.userId}`,
+    })
+  })
+
+  test('[D1] [5] an undo that waited runs what was approved, or asks again', async () => {
     const id = await done([A, LIMITED])
     const undoId = await undo(id, writer())
     room.clock.travel(61_000)
     await answer(undoId, 'approved')
     await settle(undoId)
-    assert.deepEqual(calls(), [])
-    const { status, error } = await get(`/commands/${undoId}`)
-    assert.deepEqual([status, error], ['failed', 'The approved content is not what would run now.'])
+    assert.deepEqual([calls(), (await get(`/commands/${undoId}`)).status], [[], 'waiting_for_approval'])
+    await answer(undoId, 'approved')
+    assert.equal(await settle(undoId), 'succeeded')
+    assert.deepEqual(calls(), ['hotel.cancel_a'])
   })
 
   test('[D1] what was undone breaks no promise of the room', async () => {

@@ -35,10 +35,10 @@ export const undoRoutes = {
     handle: (call) => previewUndo(call.deps.commands, actingFor(call.principal, call.traceId), asked(call)),
   }),
   undoCommand: post('/commands/{command_id}/undo', {
-    summary: 'Submit the undo of a command that has succeeded or failed; policy decides about it',
+    summary: 'Submit the undo of a command that has ended; policy decides about it',
     role: 'writer',
     params,
-    body: [undoBody, 'Submit the undo of a command that has succeeded or failed; policy decides about it'],
+    body: [undoBody, 'Submit the undo of a command that has ended; policy decides about it'],
     answers: {
       200: ['The undo that was submitted before.', submittedView],
       202: ['The new undo.', submittedView],

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { findBrokenInvariants } from '#domains/commands'
+import { driveUntil } from '#test/agents'
 import { outcomeOf } from '#test/api'
 import { historyFaults } from '#test/commands'
 import { aPerson } from '#test/tenant'
@@ -33,6 +34,51 @@ describe('the undo of a command', () => {
       rows.map(({ type, of: undone }) => `${type} of ${undone}`),
       [C, B, A].map((effect) => `compensation.hotel.cancel_${effect.at(-1) ?? ''} of ${effect}`),
     )
+  })
+
+  test('[4] two spellings of an id name one command, so they get one undo', async () => {
+    const id = await done([A])
+    const ask = (command_id: string) =>
+      post('/commands', { task_name: 'Undo Command', payload: { command_id } }, admin())
+    const [first, second] = [await ask(uuidOf(id)), await ask(id)]
+    assert.deepEqual([first.status, second.status], [202, 200])
+    const { command_id } = (await first.json()) as View
+    assert.equal(((await second.json()) as View).command_id, command_id)
+    assert.equal(await settle(command_id), 'succeeded')
+    assert.deepEqual((await get(`/commands/${id}`)).undo?.command_id, command_id)
+  })
+
+  test('[4] the key of an agent undoes only what it proposed, and learns nothing about other commands', async () => {
+    const keyOf = async (agent: string) => {
+      const body = { name: agent, role: 'writer', agent, tools: ['tour', 'undo_command'] }
+      const made = await post('/keys', body)
+      const { key } = (await made.json()) as { key: string }
+      assert.equal(made.status, 201)
+      return key
+    }
+    const propose = async (tool_name: string, payload: object, key: string) => {
+      const asked = await driveUntil(room, post('/agent-actions', { tool_name, payload, reason: 'so' }, key))
+      return (await asked.json()) as { command_id: string; decision: string; reasons: string[] }
+    }
+    const [planner, other] = [await keyOf('planner'), await keyOf('other')]
+    const own = await propose('tour', { steps: [A] }, planner)
+    await settle(own.command_id)
+    const undone = await propose('undo_command', { command_id: own.command_id }, planner)
+    assert.equal(undone.decision, 'require_approval')
+    // Of its own person, of another person, of another agent of its person, and of nobody.
+    const absent = `cmd_${uuidOf(own.command_id).replaceAll('-', '').replace(/.{4}$/, '0000')}`
+    const ids = [await done([A]), await done([B], 'allow', admin()), own.command_id, absent]
+    for (const [at, id] of ids.entries()) {
+      const key = at === 2 ? other : planner
+      await post(`/commands/${undone.command_id}/cancel`, {})
+      const asked = await propose('undo_command', { command_id: id }, key)
+      assert.deepEqual([at, asked.decision, asked.reasons], [at, 'deny', ['There is no such command.']])
+      const { items } = await get<{
+        items: { event_type: string; payload: { input: { context: { facts: object } } } }[]
+      }>(`/commands/${asked.command_id}/events`, key)
+      const judged = items.find(({ event_type }) => event_type === 'policy_evaluated')
+      assert.deepEqual(judged?.payload.input.context.facts, { undo_target: null, risk_level: null })
+    }
   })
 
   test('[D1] `why` of both tells both', async () => {

@@ -67,6 +67,7 @@ function verbOf(action: string, command: CommandView): string {
     undo: `concord undo ${id}`,
     submit_again: `concord submit ${quote(titleOf(command))} --payload '{…}'`,
     cancel: `concord cancel ${id}`,
+    free_key: `concord cancel ${id} --force`,
     retry: `concord retry ${id}`,
     supply_input: `concord commands input ${id} --payload '{…}'`,
     decide_approval: 'concord inbox',

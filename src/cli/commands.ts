@@ -98,11 +98,12 @@ export function commandVerbs(cli: Cli): Verbs {
       description: 'cancel a command; no new effect starts afterwards',
       options: [
         ['--mode <mode>', 'graceful (completed effects stay) or compensate_then_stop (they are undone)'],
+        ['--force', 'for administrators: end a command that no longer answers, or free the key of one that has ended'],
         REASON,
       ],
       examples: [`concord cancel ${ID} --mode compensate_then_stop --reason "wrong month"`],
-      ask: (id: string, { mode, reason }: { mode?: string; reason?: string }) => {
-        const body = fieldsOf({ cancellation_mode: mode, reason })
+      ask: (id: string, { mode, ...more }: { mode?: string; reason?: string; force?: boolean }) => {
+        const body = fieldsOf({ cancellation_mode: mode, ...more })
         return askServer<ViewOf<typeof cancelledView>>(cli, 'POST', pathOf('command', id, '/cancel'), body)
       },
       say({ status, changed }, id) {
@@ -138,7 +139,7 @@ export function commandVerbs(cli: Cli): Verbs {
       ],
     }),
     'undo <id>': action({
-      description: 'request the undo of a command that has succeeded or failed; policy decides who must approve',
+      description: 'request the undo of a command that has ended; policy decides who must approve',
       options: [['--preview', 'show what would be undone and what not; nothing is recorded'], REASON],
       examples: [`concord undo ${ID} --preview`, `concord undo ${ID} --reason "wrong month"`],
       async run(id: string, { preview, reason }: { preview?: boolean; reason?: string }) {

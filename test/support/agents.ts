@@ -36,7 +36,7 @@ import { accepted, aTenant, aWorld, TRACE } from './tenant.ts'
 import { until } from './until.ts'
 
 /** Runs the turns of the room, as a worker would, until the answer is there. */
-async function driveUntil<Answer>(room: TestRoom, asked: Promise<Answer>): Promise<Answer> {
+export async function driveUntil<Answer>(room: TestRoom, asked: Promise<Answer>): Promise<Answer> {
   let isAnswered = false
   const answer = asked.finally(() => {
     isAnswered = true

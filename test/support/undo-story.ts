@@ -1,8 +1,6 @@
 /** Commands that are done and undone over HTTP: the API, a room with Undo Command, and the steps of a story. */
 import assert from 'node:assert/strict'
 import { z } from 'zod'
-import { commandRoutes } from '../../src/api/command-routes.ts'
-import { openPageCursors } from '../../src/api/page-cursor.ts'
 import { decideApproval } from '../../src/domains/approvals/index.ts'
 import { type CommandDeps, defineEffect, undoDefinitions } from '../../src/domains/commands/index.ts'
 import { byPerson } from '../../src/kernel/actor.ts'
@@ -63,7 +61,11 @@ export async function openUndoStory() {
       plan: ({ steps }) => (steps as string[]).map((effect_type) => ({ effect_type, payload: { subject: 's' } })),
       effects: [A, B, C, TICKET, LIMITED, OPAQUE, READ],
       type: { risk_level: 'high' },
-      task: { policy_checks: ['permission', 'scripted'], connector_requirements: ['hotel', 'ticket'] },
+      task: {
+        ingress_types: ['user_request', 'agent_action'],
+        policy_checks: ['permission', 'data_safety', 'scripted'],
+        connector_requirements: ['hotel', 'ticket'],
+      },
     }),
     ...undoDefinitions(() => world),
   ]
@@ -73,12 +75,7 @@ export async function openUndoStory() {
     return given
   }
   const room: TestRoom = openRoomOn(api.world, api.ours, keep, definitions)
-  const app = api.with({
-    extraRoutes: (router) => {
-      const deps = { ...api.deps, commands: room.world }
-      router.route('/', commandRoutes.mount(deps, openPageCursors(api.deps.cursorKey)))
-    },
-  })
+  const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
   const [writer, admin] = [() => api.ours.people.writer.key, () => api.ours.people.admin.key]
   const uuidOf = (id: string) => id.slice(4).replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, '$1-$2-$3-$4-$5')
   const get = <T = View>(path: string, key = writer()) =>

@@ -77,7 +77,10 @@ export const approvalView = z
         }),
       })
       .nullable()
-      .meta({ description: 'What an approver changed in the request; null: nothing.' }),
+      .meta({
+        description:
+          'What somebody other than the requester wrote into the request, with an approval or as input; null: nothing.',
+      }),
     payload_hash: textView(HASH, 'Send it along to decide about exactly this.'),
     packet: json('What to look at: eight items, hidden characters made visible.'),
     expires_at: timeView('Without a decision by then it is refused; null never expires.').nullable(),

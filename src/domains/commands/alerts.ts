@@ -66,16 +66,19 @@ type Incident = {
   readonly error: string | null
 }
 
-/** The first condition is that of the index of incidents. */
+/** The first condition is that of the index of incidents. `offset 0`: each incident finds its command, and no plan reads all commands. */
 const INCIDENT = `select e.event_id, j.workspace_id, j.command_id, j.trace_id, e.payload, j.created_at,
-       coalesce(c.task_name, c.command_type) as task, c.status, c.requested_by, c.error
+       c.task, c.status, c.requested_by, c.error
   from concord.journal j cross join lateral concord.unpack(j.entry_id, j.events) e
-  join concord.commands c on c.workspace_id = j.workspace_id and c.command_id = j.command_id
+ cross join lateral (
+       select coalesce(c.task_name, c.command_type) as task, c.status, c.requested_by, c.error
+         from concord.commands c where c.workspace_id = j.workspace_id and c.command_id = j.command_id offset 0) as c
  where j.audit_type = 'compensation_drift' and e.event_type = 'compensation_drift'`
 
 /**
  * $1 the oldest time or null, $2 limit. Null reads from one day before this database got alerts (migration 17), so an
- * upgrade does not raise alerts for old history.
+ * upgrade does not raise alerts for old history. `offset 0` makes Postgres look for the alert of each incident: without statistics it
+ * would unpack every event of the database first (0.7 s at 7,000 commands).
  */
 const listUnraised = statement<Incident>(
   'commands_list_unraised_incidents',
@@ -84,7 +87,7 @@ const listUnraised = statement<Incident>(
      $1::timestamptz, (select m.applied_at - interval '1 day' from public.concord_migrations m where m.number = 17), '-infinity')
    and not exists (
      select from concord.domain_events a
-      where a.command_id = j.command_id and a.event_type = 'alert_raised' and a.payload->>'incident_id' = e.event_id::text)
+      where a.command_id = j.command_id and a.event_type = 'alert_raised' and a.payload->>'incident_id' = e.event_id::text offset 0)
  order by j.created_at, j.seq, e.place limit $2`,
 )
 

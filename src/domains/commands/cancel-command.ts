@@ -8,12 +8,19 @@ import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import { awaitedOf } from './advance.ts'
 import { type Change, composeWrite, move, set, emitEvent } from './change.ts'
-import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type StoredCommand } from './command-table.ts'
+import {
+  type CommandWithEffects,
+  listForeignUndos,
+  lockCommand,
+  processOf,
+  refuseMissing,
+  type StoredCommand,
+} from './command-table.ts'
 import { type CommandDeps, isAllowed } from './deps.ts'
 import { wakeDependents } from './write-command.ts'
 import { decideCancellationMode } from './submit.ts'
 import { readBackOf, wakeOptionsOf, taskOf } from './tasks.ts'
-import { planUndo, type UndoPlan } from './undo-plan.ts'
+import { asEffect, planUndo, type UndoPlan } from './undo-plan.ts'
 
 type CancelCommand = {
   readonly workspaceId: string
@@ -21,7 +28,7 @@ type CancelCommand = {
   readonly reason?: string | undefined
   /** Replaces the mode of the command. */
   readonly cancellationMode?: string | undefined
-  /** An operator's last resort for a command whose driver no longer responds: it ends at once. */
+  /** An operator's last resort: a command whose driver no longer responds ends at once, and one that has ended frees the key of its contract. */
   readonly force?: boolean | undefined
 }
 
@@ -43,11 +50,18 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
       })
     const at = deps.now()
     const cancellation_mode = mode.value ?? command.cancellation_mode
-    const way = decideCancel({ ...command, cancellation_mode }, planUndo(found.effects, deps.catalog, at))
+    const isOver = input.force === true && command.completed_at !== null
+    const undos = isOver ? await tx.run(listForeignUndos, [input.workspaceId, [input.commandId]]) : []
+    const plan = planUndo([...found.effects, ...undos.map(asEffect)], deps.catalog, at)
+    const way = decideCancel({ ...command, cancellation_mode }, plan)
     const decided = input.force ? decideForce(found, by, way) : accept(way)
     if (!decided.ok) return decided
     const terms = { cancellation_mode, cancel_reason: reasonOf(input.reason), cancelled_by: by.id }
-    const changes = cancelChanges(command, decided.value, by, terms, input.force ?? false, at)
+    const released = isOver ? releaseKey(found, plan, by, terms) : []
+    const cancelled = cancelChanges(command, decided.value, by, terms, input.force ?? false, at)
+    const isMoved = decided.value.t !== 'nothing'
+    const changed = isMoved || released.length > 0
+    const changes = [...released, ...(isMoved || !changed ? cancelled : [])]
     const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
     if (!written.ok) return written
     const { workspaceId, commandId } = input
@@ -59,10 +73,9 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
     for (const { status, domain_effect_id: domainEffectId } of unasked)
       if (status === 'planned' || status === 'executing')
         await cancelApprovals(tx, deps.newId, by, { ...closes, domainEffectId })
-    const changed = decided.value.t !== 'nothing'
     const ended = changed ? undefined : refuseEnded(command)
     if (ended) return tx.commitRefusal(ended)
-    if (changed) await deps.wake(processOf(command.command_id), { tx, ...wakeOptionsOf(deps.catalog, command) })
+    if (isMoved) await deps.wake(processOf(command.command_id), { tx, ...wakeOptionsOf(deps.catalog, command) })
     await failpoint('commands.cancel_written')
     const awaited = awaitedOf(found.effects)?.commandId
     return accept({ written: written.value, changed, awaited })
@@ -107,6 +120,23 @@ function cancelChanges(
     ...(isRecordedByMove ? [] : [emitEvent('cancellation_requested', by, { ...terms, from: status, to })]),
     ...(way.t === 'move' ? [move(way.to, by, { ...terms, forced })] : []),
   ]
+}
+
+/** The effects of an ended command that cannot be undone stay, but no longer keep the same thing from being asked for again. */
+function releaseKey(
+  { command, effects }: CommandWithEffects,
+  { steps, unsettled }: UndoPlan,
+  by: Actor,
+  terms: CancelTerms,
+): readonly Change[] {
+  const { contract_key: from } = command
+  if (from === null || steps.length + unsettled.length > 0) return []
+  const released = effects.map((effect): Change => {
+    const read_back = { ...readBackOf(effect), released: true }
+    return { t: 'effect', id: effect.domain_effect_id, by, set: { read_back } }
+  })
+  const freed = emitEvent('contract_key_changed', by, { from, to: null, reason: 'released', ...terms })
+  return [...released, set({ contract_key: null }), freed]
 }
 
 /** A free text for the record, without secrets. */

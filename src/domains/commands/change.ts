@@ -2,7 +2,7 @@
  * One step of a command as data: what the step knows (`Seen`), the changes it makes, and what follows (`AfterStep`). The changes of
  * successive steps add up to one `Write`. Pure.
  */
-import type { ApprovalRequest } from '#domains/approvals'
+import type { ApprovalRequest, StoredApproval } from '#domains/approvals'
 import type { Actor } from '#kernel/actor'
 import type { Random } from '#kernel/clock'
 import type { ErrorClass } from '#kernel/error-classes'
@@ -331,7 +331,7 @@ export type Seen = {
   readonly tries?: EffectTries | undefined
   readonly facts?: Readonly<Record<string, unknown>>
   readonly parents?: readonly ParentFact[]
-  readonly approved?: Decision<unknown>
+  readonly approved?: Decision<readonly StoredApproval[]>
   readonly awaited?: { readonly commandId: string; readonly row: AwaitedRow | undefined }
 }
 

@@ -110,7 +110,7 @@ function hintFor({ status, completed_at }: StoredCommand, id: string): string {
   if (status === 'succeeded')
     return `Read ${id}: it is done. To do another thing, change a field that the key is made of.`
   if (status === 'failed') return `Effects of ${id} stand. Retry it, or undo its effects and submit this again.`
-  return `Effects of ${id} stand or are in doubt, so the thing cannot be asked for again.`
+  return `Effects of ${id} stand or are in doubt. Its \`next\` says how to undo them or to free the key.`
 }
 
 /** $1 workspace, $2 key. */
@@ -197,7 +197,7 @@ export function freeUndone(
   return async (tx) => {
     const commandId = undoneIdOf(command.payload)
     const found = await lockCommand(tx, workspaceId, commandId)
-    if (found?.command.status !== 'succeeded' || found.command.contract_key === null) return
+    if (!found || found.command.completed_at === null || found.command.contract_key === null) return
     const undos = await tx.run(listForeignUndos, [workspaceId, [commandId]])
     if (!isFreed({ ...found, effects: [...found.effects, ...undos.map(asEffect)] })) return
     const changes = moveKey(found.command, null, systemActor, 'undone')

@@ -168,10 +168,10 @@ export const cancelBody = z
       .string()
       .optional()
       .meta({ example: 'compensate_then_stop', description: 'graceful, or undo what was done and stop.' }),
-    force: z
-      .boolean()
-      .optional()
-      .meta({ example: false, description: 'For operators: end a command that no longer answers.' }),
+    force: z.boolean().optional().meta({
+      example: false,
+      description: 'For administrators: end a command that no longer answers, or free the key of one that has ended.',
+    }),
   })
   .meta({ id: 'CancelCommand' })
 export const retryBody = z.strictObject({ reason }).meta({ id: 'RetryCommand' })

@@ -55,6 +55,7 @@ export type NextMove = {
     | 'retry'
     | 'undo'
     | 'submit_again'
+    | 'free_key'
   readonly by: string[]
   readonly what: string
 }
@@ -100,12 +101,17 @@ export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date,
   if (again !== undefined) add('submit_again', ['requester'], again)
   if (isUndoable(command, plan, catalog) && !(undo && isInForce(undo)))
     add('undo', ['requester', 'admin'], `Request the undo of ${sayUndone(plan)}; policy decides who must approve.`)
+  // What is left after an undo has no undo.
+  const isLeft =
+    undo?.status === 'succeeded' || (status !== 'succeeded' && plan.steps.length + plan.unsettled.length === 0)
+  if (command.completed_at !== null && command.contract_key !== null && isLeft)
+    add('free_key', ['admin'], 'Cancel it with `force`: its effects stay, and the same thing can be asked for again.')
   return moves
 }
 
 /** A cancel that was requested before goes on with the rest. */
 function isUndoable({ status, command_type, cancellation_requested }: StoredCommand, plan: UndoPlan, catalog: Catalog) {
-  const isEnded = (status === 'succeeded' || status === 'failed') && !cancellation_requested
+  const isEnded = status === 'succeeded' || status === 'cancelled' || (status === 'failed' && !cancellation_requested)
   const isKnown = plan.steps.every(({ compensation }) => catalog.undos.has(compensation))
   return isEnded && plan.steps.length > 0 && isKnown && command_type !== UNDO_TYPE
 }

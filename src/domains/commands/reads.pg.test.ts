@@ -7,6 +7,7 @@ import { openTestRoom, type TestRoom } from '#test/commands'
 import { growWorkspace, openPatient } from '#test/large-workspace'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
+import { openAlertSweep } from './alerts.ts'
 import { compensateCommand } from './change-command.ts'
 import type { StoredCommand } from './command-table.ts'
 import { actingFor } from './deps.ts'
@@ -171,5 +172,15 @@ describe('reads of a large workspace', () => {
         expected,
       )
     }
+  })
+
+  test(`[M8] the sweep for incidents in a database without statistics: at most ${BLOCKS_MAX} blocks`, async () => {
+    const owner = openPatient(room.db.config.url)
+    const tables = `('concord.commands'::regclass, 'concord.journal'::regclass)`
+    await owner.query(`delete from pg_statistic where starelid in ${tables}`)
+    await owner.query(`update pg_class set reltuples = -1, relpages = 0 where oid in ${tables}`)
+    await owner.close()
+    const blocks = await countBlocks(room.db, (db) => openAlertSweep({ ...room.world, db, channels: [] })())
+    assert.ok(blocks <= BLOCKS_MAX, `${blocks} blocks`)
   })
 })

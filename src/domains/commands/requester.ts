@@ -22,10 +22,13 @@ export function requesterOf({ requested_by }: Pick<StoredCommand, 'requested_by'
   return isUuid(id) ? id : undefined
 }
 
-/** A condition: the person may no longer act in the workspace, and no operator has agreed to continue the command. */
+/**
+ * A condition: the person may no longer act in the workspace, and no operator has agreed to continue the command. `offset 0`: Postgres looks for the
+ * answer of this command, where it could read every approval first.
+ */
 export const isRequesterGone = (userId: string, workspaceId: string, commandId: string): string =>
   `(${hasLeft(userId, workspaceId)} and not exists (select from concord.approvals a
-      where a.command_id = ${commandId} and a.approval_type = '${REQUESTER_GONE}' and a.status = 'approved'))`
+      where a.command_id = ${commandId} and a.approval_type = '${REQUESTER_GONE}' and a.status = 'approved' offset 0))`
 
 /** $1 user, $2 workspace, $3 command. */
 const findGone = statement<{ readonly gone: boolean }>(

@@ -4,7 +4,7 @@ import { readBackOf, REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
 
 /**
  * Something that the command did outside stands, or may stand: an effect that succeeded and was not undone, one whose outcome is open or in doubt, or one
- * that failed with the command that it had started. Effects that only read change nothing.
+ * that failed with the command that it had started. Effects that only read change nothing, and those that an operator has released do not count.
  */
 function hasStanding(effects: readonly StoredEffect[]): boolean {
   const undone = new Set(
@@ -12,8 +12,8 @@ function hasStanding(effects: readonly StoredEffect[]): boolean {
   )
   return effects.some((effect) => {
     const { effect_type, status, compensates_effect_id, reversibility, domain_effect_id } = effect
-    if (compensates_effect_id !== null || effect_type === REQUEST_APPROVAL || effect_type === REQUEST_INPUT)
-      return false
+    const isAsk = effect_type === REQUEST_APPROVAL || effect_type === REQUEST_INPUT
+    if (compensates_effect_id !== null || isAsk || isReleased(effect)) return false
     if (status === 'succeeded') return reversibility !== 'reversible' && !undone.has(domain_effect_id)
     const { command_id: awaited, wanted } = readBackOf(effect)
     // A compensation that was asked for is the other command's own.
@@ -22,17 +22,20 @@ function hasStanding(effects: readonly StoredEffect[]): boolean {
   })
 }
 
+const isReleased = (effect: StoredEffect) => readBackOf(effect).released === true
+
 /** It failed because Concord refused what it returned, so it may have acted outside. */
 export function isInDoubt(effect: StoredEffect): boolean {
   const { status, reversibility } = effect
   return status === 'failed' && reversibility !== 'reversible' && readBackOf(effect).outcome === 'unknown'
 }
 
-/** The command has ended, and the same thing can be asked for again. A command that succeeded must have been undone: `effects` contains the undos too. */
+/** The command has ended, and the same thing can be asked for again. A command that succeeded must have been undone or released: `effects` contains the undos too. */
 export function isFreed({ command, effects }: CommandWithEffects): boolean {
   const own = new Set(effects.map(({ domain_effect_id }) => domain_effect_id))
   const isUndone = effects.some(({ compensates_effect_id: of, status }) => own.has(of ?? '') && status === 'succeeded')
-  return command.completed_at !== null && (command.status !== 'succeeded' || isUndone) && !hasStanding(effects)
+  const isOver = command.status !== 'succeeded' || isUndone || effects.some(isReleased)
+  return command.completed_at !== null && isOver && !hasStanding(effects)
 }
 
 /** How to ask again for what the command did not do. Undefined: it may still do it, or something that it did stands. */

@@ -181,7 +181,10 @@ describe('compensation that an agent proposes', () => {
     assert.match(await said(undo(running)), /^deny: None of its effects can be undone/)
     const waiting = await room.submit({ subject: 's', decide: 'require_approval' })
     await room.settle(waiting)
-    assert.match(await said(undo(waiting)), /^deny: Only a command that has succeeded or failed can be undone/)
+    assert.match(
+      await said(undo(waiting)),
+      /^deny: Only a command that has succeeded, failed or was cancelled can be undone/,
+    )
     assert.equal(undone().length, before)
     // An administrator's agent has to ask as well; the administrator in person does not.
     const { principal: admin } = room.tenant.people.admin

@@ -1,7 +1,7 @@
 /**
- * The shipped task Undo Command: undoes the effects of a command that has succeeded or failed, as a governed command, so that an agent may propose it. It
+ * The shipped task Undo Command: undoes the effects of a command that has succeeded, failed or was cancelled, as a governed command, so that an agent may propose it. It
  * names only the command; the effects and their order come from the rows and the catalog. A failed command compensates itself and ends `compensated`. A
- * command that succeeded keeps its status: the undos are effects of the Undo Command.
+ * command that succeeded or was cancelled keeps its status: the undos are effects of the Undo Command.
  */
 import { z } from 'zod'
 import { checkApproved } from '#domains/approvals'
@@ -21,7 +21,13 @@ import {
   type EffectDraft,
 } from './catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
-import { type CommandWithEffects, findCommand, type ForeignUndo, listForeignUndos } from './command-table.ts'
+import {
+  type CommandWithEffects,
+  findCommand,
+  type ForeignUndo,
+  listForeignUndos,
+  type StoredCommand,
+} from './command-table.ts'
 import type { FactSources } from './facts.ts'
 import { systemActor } from './change.ts'
 import { compensateCommand } from './change-command.ts'
@@ -36,8 +42,17 @@ export const UNDO_COMMAND = 'Undo Command'
 const KEY_TEMPLATE = 'undo:{command_id}'
 export const undoKeyOf = (commandId: string) => KEY_TEMPLATE.replace('{command_id}', encodeId('command', commandId))
 
+/** An id has several spellings. The stored one makes the key, so that one command has one undo. */
+function spellId(text: string): string {
+  const id = decodeId('command', text)
+  return id.ok ? encodeId('command', id.value) : text
+}
+
 const payload = z.strictObject({
-  command_id: z.string().refine((text) => decodeId('command', text).ok, 'the id of a command, cmd_…'),
+  command_id: z
+    .string()
+    .refine((text) => decodeId('command', text).ok, 'the id of a command, cmd_…')
+    .overwrite(spellId),
 })
 
 /** What an undo of the command would do now. JSON: it is recorded with the decision. */
@@ -125,13 +140,13 @@ export function judgeUndo(target: UndoTarget | undefined): Decision<UndoTarget> 
   const { status, command_type } = target
   const facts = { status }
   if (command_type === UNDO_TYPE) return refuse('commands.undo.of_undo', 'An undo cannot be undone.', { facts })
-  if (status !== 'succeeded' && status !== 'failed')
+  if (status !== 'succeeded' && status !== 'failed' && status !== 'cancelled')
     return refuse(
       'commands.undo.not_ended',
-      `Only a command that has succeeded or failed can be undone; this one ${sayState(status)}.`,
+      `Only a command that has succeeded, failed or was cancelled can be undone; this one ${sayState(status)}.`,
       { facts },
     )
-  if (target.cancellation_requested)
+  if (target.cancellation_requested && status === 'failed')
     return refuse('commands.undo.cancelling', 'Its cancel was requested and undoes its effects.', { facts })
   if (target.steps.length === 0)
     return refuse('commands.undo.nothing_left', 'None of its effects can be undone.', { facts })
@@ -142,12 +157,29 @@ export function judgeUndo(target: UndoTarget | undefined): Decision<UndoTarget> 
   return accept(target)
 }
 
+/**
+ * The command that an Undo Command names. An agent with a key of its own undoes only what it proposed: the facts are recorded with the decision, and it may
+ * read its own record.
+ */
+async function findNamed(
+  { db }: Pick<CommandDeps, 'db'>,
+  undo: StoredCommand,
+): Promise<CommandWithEffects | undefined> {
+  const found = await findCommand(db, undo.workspace_id, undoneIdOf(undo.payload))
+  const { agent } = undo.context
+  const isOwn = found?.command.requested_by === undo.requested_by && found.command.context.agent === agent
+  return agent === undefined || isOwn ? found : undefined
+}
+
 /** The facts about the command to undo. A command of another workspace is reported as not found. */
 export const undoFacts: FactSources = {
-  undo_target: async (deps, { workspace_id, command_id, payload: asked }) =>
-    (await findUndoTarget(deps, workspace_id, undoneIdOf(asked), command_id)) ?? null,
-  risk_level: async ({ db, catalog }, { workspace_id, payload: asked }) => {
-    const found = await findCommand(db, workspace_id, undoneIdOf(asked))
+  undo_target: async (deps, undo) => {
+    const named = await findNamed(deps, undo)
+    if (!named) return null
+    return (await findUndoTarget(deps, undo.workspace_id, named.command.command_id, undo.command_id)) ?? null
+  },
+  risk_level: async ({ db, catalog }, undo) => {
+    const found = await findNamed({ db }, undo)
     const task = found && taskOf(catalog, found.command)
     return task ? riskOf(task, found.command) : null
   },
@@ -158,7 +190,7 @@ const targetIn = (facts: Facts) => (facts['undo_target'] ?? undefined) as UndoTa
 const factsOf = (value: unknown): Facts => (typeof value === 'object' && value !== null ? (value as Facts) : {})
 const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
 
-/** Those who approved a command that succeeded approve its undo. Otherwise an operator does; an administrator's own request counts as one. */
+/** Those who approved a command that succeeded or was cancelled approve its undo. Otherwise an operator does; an administrator's own request counts as one. */
 function decideUndo({ command, context }: PolicyInput): PolicyAnswer {
   const judged = judgeUndo(targetIn(factsOf(context['facts'])))
   const { role } = factsOf(context['metadata'])
@@ -167,7 +199,7 @@ function decideUndo({ command, context }: PolicyInput): PolicyAnswer {
     return deny('Only the requester of a command and administrators may have it undone.')
   if (!judged.ok) return deny(judged.reason)
   const { steps, kept, status, approvers } = judged.value
-  const again = status === 'succeeded' ? approvers : []
+  const again = status === 'failed' ? [] : approvers
   if (again.length === 0 && role === 'admin' && context['run_as'] === 'user') return { decision: 'allow' }
   const stays = kept.length === 0 ? '' : ` It keeps ${kept.map(({ effect_type }) => effect_type).join(', ')}.`
   return {
@@ -186,7 +218,7 @@ const rule: PolicyRule = {
 
 function planOf(asked: JsonObject, facts: Facts): readonly EffectDraft[] {
   const target = targetIn(facts)
-  if (target?.status !== 'succeeded')
+  if (target?.status !== 'succeeded' && target?.status !== 'cancelled')
     return [{ effect_type: COMPENSATE, payload: { command_id: asked['command_id'] ?? null } }]
   return target.steps.map(({ effect_id, effect_type, compensation, nth }) => ({
     effect_type: undoTypeOf(compensation),
@@ -239,7 +271,7 @@ export function undoDefinitions(deps: () => CommandDeps): readonly Definition[] 
     }),
     defineTask({
       name: UNDO_COMMAND,
-      description: 'Undoes the effects of a command that has succeeded or failed.',
+      description: 'Undoes the effects of a command that has succeeded, failed or was cancelled.',
       command_type: UNDO_TYPE,
       function_name: UNDO_TYPE,
       ingress_types: ['user_request', 'agent_action'],

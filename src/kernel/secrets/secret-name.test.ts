@@ -55,6 +55,20 @@ test('[M5] a number is a secret only where people write numbers', () => {
   for (const name of ['token', 'tokens', 'secret', 'api_key']) assert.equal(isSecretName(name, true), false, name)
 })
 
+test('[M5] the answer does not depend on which names were asked about before, as text or as number', () => {
+  const answers = () =>
+    ['password', 'apiKey', 'token_count', 'seat'].map((name) => [isSecretName(name), isSecretName(name, true)])
+  const first = answers()
+  assert.deepEqual(first, [
+    [true, true],
+    [true, false],
+    [false, false],
+    [false, false],
+  ])
+  for (let n = 0; n < 2_500; n++) assert.equal(isSecretName(`seat_${n}_row`), false)
+  assert.deepEqual(answers(), first)
+})
+
 test('[M5] a finding says where the secret is, in lists and objects too, and never shows it', () => {
   const pathOf = (value: Parameters<typeof findSecret>[0], isDeclared?: (path: string) => boolean) =>
     findSecret(value, isDeclared)?.path
