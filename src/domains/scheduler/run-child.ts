@@ -4,7 +4,6 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { extname } from 'node:path'
-import process from 'node:process'
 import type { RunOrder } from './run-outcome.ts'
 import { RUN_VARIABLE } from './process-table.ts'
 import type { CommandPlan } from './runner-settings.ts'

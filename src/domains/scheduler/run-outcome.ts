@@ -40,7 +40,11 @@ const transientErrors: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EMF
 
 type Command = Pick<RunOrder, 'command' | 'cwd' | 'skipExitCodes'>
 
-export function outcomeOf(order: Command, { exitCode, signal, startError }: CommandEnd, lastLine: string): RunEnd {
+export function outcomeOfCommand(
+  order: Command,
+  { exitCode, signal, startError }: CommandEnd,
+  lastLine: string,
+): RunEnd {
   if (startError) {
     const error = `${quote(order.command)} could not be started in ${order.cwd ?? '.'}: ${startError.code ?? startError.message}`
     return {

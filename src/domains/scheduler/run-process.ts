@@ -6,11 +6,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import process from 'node:process'
-import { text } from 'node:stream/consumers'
-import { setTimeout as timer } from 'node:timers/promises'
 import { openRunLog, type RunLog } from './run-log.ts'
-import { type CommandEnd, outcomeOf, type RunOrder, type StoredEnd, withArtifacts } from './run-outcome.ts'
+import { type CommandEnd, outcomeOfCommand, type RunOrder, type StoredEnd, withArtifacts } from './run-outcome.ts'
 
 /** A process that moved to another group may hold the pipes open forever. */
 const PIPES_MS = 1_000
@@ -24,8 +21,10 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const)
 
 /** A scheduler that dies while it writes the order has started nothing. */
 async function readOrder(): Promise<RunOrder | undefined> {
+  const chunks: Buffer[] = []
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer)
   try {
-    return JSON.parse(await text(process.stdin)) as RunOrder
+    return JSON.parse(Buffer.concat(chunks).toString('utf8')) as RunOrder
   } catch {
     return undefined
   }
@@ -35,7 +34,7 @@ async function run(order: RunOrder): Promise<StoredEnd> {
   const log = openRunLog(order.logPath, order.logMaxBytes)
   const end = await runCommand(order, log)
   log.close()
-  return { end: withArtifacts(outcomeOf(order, end, log.lastLine()), order), isSignalled }
+  return { end: withArtifacts(outcomeOfCommand(order, end, log.lastLine()), order), isSignalled }
 }
 
 function runCommand({ command, args, cwd, environment, input }: RunOrder, log: RunLog): Promise<CommandEnd> {
@@ -53,10 +52,11 @@ function runCommand({ command, args, cwd, environment, input }: RunOrder, log: R
     // A job need not read its params, so a broken pipe is not an error.
     child.stdin?.on('error', () => {}).end(input)
     for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => log.write(chunk))
-    const closed = new Promise((close) => child.once('close', close))
     child.once('exit', (exitCode, signal) => {
-      const rest = Promise.race([closed, timer(PIPES_MS, undefined, { ref: false })])
-      void rest.then(() => resolve({ exitCode, signal, startError: null }))
+      const over = () => resolve({ exitCode, signal, startError: null })
+      child.once('close', over)
+      // This program has no caller that could wait for it.
+      AbortSignal.timeout(PIPES_MS).addEventListener('abort', over)
     })
   })
 }
