@@ -332,7 +332,8 @@ export const commandRoutes = routes({
         )
         const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings, ...links }
         const archives = await listArchivesOf(db, workspaceId, commandId)
-        return toExplanationView(commandId, explainCommand(found, events, facts), archives)
+        const isTruncated = [events, links.undo?.events ?? []].some((read) => read.at(-1)?.has_next ?? false)
+        return toExplanationView(commandId, explainCommand(found, events, facts), archives, isTruncated)
       }),
   }),
   proposeAction: post('/agent-actions', {

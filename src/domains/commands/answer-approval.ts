@@ -58,7 +58,7 @@ import {
   validatePayload,
   wakeOptionsOf,
 } from './tasks.ts'
-import { requesterOf } from './requester.ts'
+import { requesterOf, withPresentRights } from './requester.ts'
 import { wakeDependents, type WriteResult } from './write-command.ts'
 
 export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
@@ -324,11 +324,12 @@ async function decideAgain(
   const key = contractKeyOf(task, verdict.payload, 'edits')
   if (!key.ok) return key
   const command = { ...found.command, payload: verdict.payload }
-  const facts = await gatherFacts(deps, command, task.factNames)
+  const present = await withPresentRights(deps, command)
+  const facts = await gatherFacts(deps, present, task.factNames)
   const drafts = draftEffects(task, command, facts)
   if (!drafts.ok) return drafts
   const content = contentOf(task, verdict.payload, drafts.value)
-  const question = askPolicy(task, command, facts)
+  const question = askPolicy(task, present, facts)
   const at = deps.now()
   const outcome = decidePolicyOutcome(task, question.result, true, at)
   if (outcome.t !== 'approval')

@@ -13,6 +13,7 @@ import type { Decision } from '#kernel/refusal'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type {
   AwaitedRow,
+  CommandContext,
   CommandPatch,
   CommandWithEffects,
   EffectPatch,
@@ -330,6 +331,8 @@ export type Seen = {
   /** Set when the unique index has refused the key of an effect. */
   readonly tries?: EffectTries | undefined
   readonly facts?: Readonly<Record<string, unknown>>
+  /** Of the request, with the present rights of the requester. Loaded with the facts. */
+  readonly context?: CommandContext
   readonly parents?: readonly ParentFact[]
   readonly approved?: Decision<readonly StoredApproval[]>
   readonly awaited?: { readonly commandId: string; readonly row: AwaitedRow | undefined }

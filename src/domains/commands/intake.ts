@@ -79,7 +79,7 @@ export function decide(
   const effects = drafts.ok ? drafts.value : []
   const content = contentOf(task, found.command.payload, effects)
   const command = { ...found.command, payload_hash: approvalHash(content) }
-  const question = askPolicy(task, command, seen.facts)
+  const question = askPolicy(task, { ...command, context: seen.context ?? command.context }, seen.facts)
   const evaluated = emitEvent('policy_evaluated', systemActor, question.record)
   const asked = [
     ...(gates ? [move('waiting_for_approval', systemActor, { reason: 'plan_changed' })] : []),

@@ -136,7 +136,7 @@ const marked = ({ among, notAmong }: Ids) => `, waiting as materialized (
 )`
 
 const mayBegin = `
-    and (w.requester is null or not ${isRequesterGone('w.requester', 'c.workspace_id', 'c.command_id')})`
+    and (w.requester is null or not ${isRequesterGone('w.requester')})`
 
 type Parts = {
   readonly isBatch: boolean
