@@ -2,6 +2,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { drawnAhead } from '#kernel/ids'
+import type { RefusalCode } from '#kernel/refusal'
 import { type FeedHub, openFeedHub } from '#store'
 import { type ApiDeps, type ApiLimits, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
@@ -26,7 +27,7 @@ import {
   routeGuard,
   sameOrigin,
 } from './guards.ts'
-import { healthRoutes, openHealthCheck } from './health-routes.ts'
+import { healthRoutes, metricsRoutes, openHealthCheck } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
 import { memoryRoutes } from './memory-routes.ts'
 import { notificationRoutes } from './notification-routes.ts'
@@ -40,7 +41,7 @@ import { schedulerGroupRoutes, schedulerJobRoutes, schedulerStatusRoutes } from 
 import { schedulerLogRoutes } from './scheduler-log-routes.ts'
 import { schedulerScheduleRoutes, schedulerTemplateRoutes } from './scheduler-plan-routes.ts'
 import { schedulerSlotRoutes } from './scheduler-slot-routes.ts'
-import { webhookRoutes } from './webhook-routes.ts'
+import { openWebhookSources, webhookRoutes } from './webhook-routes.ts'
 
 /** The subjects of the routes, in the order of the reference. */
 const tags = [
@@ -65,6 +66,7 @@ type Opened = ApiDeps & {
   readonly badBearers: BadBearers
   readonly scheduling: SchedulerRouteDeps
   readonly reference: Reference
+  readonly failedWriteAgoMs: () => number
 }
 
 /** A group of routes with its dependencies. A group whose dependencies are missing is described, but not mounted. */
@@ -79,7 +81,9 @@ const group = <Deps>(routes: Routes<Deps>, depsOf: (opened: Opened) => Deps | un
 const groups = [
   group(healthRoutes, (opened) => ({ checkHealth: openHealthCheck(opened, opened.limits.healthTimeoutMs) })),
   group(identityRoutes, (opened) => opened),
+  group(metricsRoutes, ({ renderMetrics }) => renderMetrics && { renderMetrics }),
   group(commandRoutes, ({ db, work }) => work && { db, ...work }),
+  group(webhookRoutes, ({ work }) => work && openWebhookSources(work.commands, work.webhooks)),
   group(approvalRoutes, ({ work }) => work),
   group(artifactRoutes, ({ work }) => work?.artifacts && { ...work, artifacts: work.artifacts }),
   group(commandScheduleRoutes, ({ work }) => work?.schedules && { schedules: work.schedules }),
@@ -110,10 +114,11 @@ export function createApi(deps: ApiDeps): Api {
   const checkStreams = async () => void (await Promise.all([streams.check(), logStreams.check()]))
   // Another process has changed rights, or the connection of the notices was lost.
   deps.feed.notices?.listen(ACCESS_CHANNEL, () => void checkStreams())
+  let failedWriteMs = Number.NEGATIVE_INFINITY
   let table: AccessTable | undefined
   let document: OpenApiDocument | undefined
   const accessTable = () => {
-    table ??= openAccessTable(app.openAPIRegistry.definitions, deps.publicPaths ?? [])
+    table ??= openAccessTable(app.openAPIRegistry.definitions)
     return table
   }
 
@@ -134,6 +139,7 @@ export function createApi(deps: ApiDeps): Api {
   app.notFound((c) => answerProblem(c, notFound()))
   app.onError((error, c) => {
     const { refusal, bug } = judgeFault(error)
+    if (WRITE_FAULTS.has(refusal.code)) failedWriteMs = performance.now()
     deps.log[bug ? 'error' : 'warn'](
       { ...c.get('ids'), err: error },
       bug ? 'internal error' : 'the database could not answer',
@@ -152,11 +158,14 @@ export function createApi(deps: ApiDeps): Api {
   const hub = openFeedHub(deps.db, deps.feed, toStreamedEvent)
   const reference = openReference(() => (document ??= describeApi(app, deps.version, tags)))
   const cursors = openPageCursors(deps.cursorKey)
-  const opened = { ...deps, limits, badBearers, scheduling, reference, streams, hub }
+  const failedWriteAgoMs = () => performance.now() - failedWriteMs
+  const opened = { ...deps, limits, badBearers, scheduling, reference, streams, hub, failedWriteAgoMs }
   for (const each of groups) each.mount(app, opened, cursors)
-  if (deps.work) app.route('/', webhookRoutes(deps.work.commands, deps.work.webhooks))
   return app
 }
+
+/** The database answers reads, but nothing can be written. */
+const WRITE_FAULTS: ReadonlySet<RefusalCode> = new Set(['storage_full', 'database_read_only'])
 
 /** The channel of `identity.raise_access_version`. */
 const ACCESS_CHANNEL = 'concord_access'

@@ -19,6 +19,7 @@ describe('a plan that changes while people are asked', () => {
   let api: TestApi
   let owner: TestPerson
   let second: TestPerson
+  let checker: TestPerson
   let old: Deployed
   let now: Deployed
 
@@ -27,6 +28,8 @@ describe('a plan that changes while people are asked', () => {
     owner = await aPerson(api.world, api.ours, 'writer', 'owner')
     second = await aPerson(api.world, api.ours, 'writer', 'second')
     await anOrgRole(api.world, api.ours.orgId, 'owner', [owner, second])
+    checker = await aPerson(api.world, api.ours, 'writer', 'checker')
+    await anOrgRole(api.world, api.ours.orgId, 'checker', [checker])
     old = deploy(['connector.hotel.book_a'])
     now = deploy(['connector.hotel.book_b'])
   })
@@ -44,7 +47,7 @@ describe('a plan that changes while people are asked', () => {
         payload: z.strictObject({ subject: z.string(), decide: z.string().default('require_approval') }),
         plan: ({ subject }) => steps.map((effect_type) => ({ effect_type, payload: { subject: subject ?? null } })),
         effects: ['connector.hotel.book_a', 'connector.hotel.book_b'],
-        type: { approval: { quorum } },
+        type: { approval: { quorum }, risk_level: name === 'Risky Trip' ? 'high' : 'low' },
         task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted'] },
       })
     // Its second effect depends on the number of earlier commands.
@@ -65,10 +68,28 @@ describe('a plan that changes while people are asked', () => {
         task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted', 'counted'] },
       }),
     ]
+    const pair = [
+      definePolicy({
+        name: 'pair',
+        category: 'approval_requirement',
+        actions: '*',
+        decide: () => ({ decision: 'require_approval', required_approvals: ['owner', 'checker'] }),
+      }),
+      ...defineWork({
+        name: 'Pair Trip',
+        payload: z.strictObject({ subject: z.string() }),
+        plan: ({ subject }) => steps.map((effect_type) => ({ effect_type, payload: { subject: subject ?? null } })),
+        effects: ['connector.hotel.book_a', 'connector.hotel.book_b'],
+        type: { risk_level: 'medium' },
+        task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'pair'] },
+      }),
+    ]
     const room = openRoomOn(api.world, api.ours, undefined, () => [
       ...trip('Trip', 1),
       ...trip('Big Trip', 2),
+      ...trip('Risky Trip', 1),
       ...counted,
+      ...pair,
     ])
     const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
     return { room, app }
@@ -147,6 +168,29 @@ describe('a plan that changes while people are asked', () => {
     assert.deepEqual([await settle(now, edited), await done(edited)], ['waiting_for_approval', []])
   })
 
+  test('[M3] [D7] after an edit the requester may still confirm when the plan changes, whoever finds out', async () => {
+    const id = await asked('Pair Trip')
+    const open = async () =>
+      Object.fromEntries(
+        (await cards(id))
+          .filter(({ status }) => status === 'pending')
+          .map(({ approver, approval_id }) => [String(approver), String(approval_id)]),
+      ) as Record<'role:owner' | 'role:checker', string>
+    const edited = { decision: 'approved', edits: { subject: 't' } }
+    assert.equal((await decide(old.app, (await open())['role:owner'], edited)).status, 200)
+    assert.equal(
+      (await decide(now.app, (await open())['role:checker'], { decision: 'approved' }, checker.key)).status,
+      409,
+    )
+    const fresh = await open()
+    const requester = api.ours.people.writer.key
+    assert.equal((await decide(now.app, fresh['role:checker'], { decision: 'approved' }, requester)).status, 403)
+    assert.equal((await decide(now.app, fresh['role:owner'], { decision: 'approved' })).status, 403)
+    assert.equal((await decide(now.app, fresh['role:owner'], { decision: 'approved' }, requester)).status, 200)
+    assert.equal((await decide(now.app, fresh['role:checker'], { decision: 'approved' }, checker.key)).status, 200)
+    assert.equal(await settle(now, id), 'succeeded')
+  })
+
   test('[D7] votes for the old plan do not count for the new one', async () => {
     const id = await asked('Big Trip')
     assert.equal((await decide(old.app, await openCard(id), { decision: 'approved' })).status, 200)
@@ -167,6 +211,45 @@ describe('a plan that changes while people are asked', () => {
     ])
     assert.equal((await cards(id)).length, 2)
     assert.deepEqual([await settle(now, id), await done(id)], ['waiting_for_approval', []])
+  })
+
+  test('[5] [D7] [APR-15] between the approval and the plan: people are asked again with the difference, and edits keep their author', async () => {
+    for (const edits of [undefined, { subject: 'edited' }]) {
+      const id = await asked(edits ? 'Risky Trip' : 'Trip')
+      await decide(old.app, await openCard(id), { decision: 'approved', ...(edits && { edits }) })
+      if (edits) await decide(old.app, await openCard(id), { decision: 'approved' }, second.key)
+      assert.equal((await ask(now.app, `/commands/${id}`)).body['status'], 'approved')
+      assert.deepEqual([await settle(now, id), await done(id)], ['waiting_for_approval', []])
+      const card = await openCard(id)
+      const { body } = await ask(now.app, `/approvals/${card}`, undefined, owner.key)
+      assert.match(
+        String((body['packet'] as Json)['why']),
+        /^The plan has changed since people were asked: it now does .*book_b.*; it no longer does .*book_a/,
+      )
+      if (edits) assert.equal((await decide(now.app, card, { decision: 'approved' })).status, 403)
+      assert.equal((await decide(now.app, card, { decision: 'approved' }, second.key)).status, 200)
+      assert.equal(await settle(now, id), 'succeeded')
+      assert.deepEqual(await done(id), [{ effect_type: 'connector.hotel.book_b' }])
+    }
+  })
+
+  test('[5] a plan that can no longer be made fails with the reason, and a policy that denies it now denies it', async () => {
+    const id = await asked()
+    await decide(old.app, await openCard(id), { decision: 'approved' })
+    const strict = openRoomOn(api.world, api.ours, undefined, () =>
+      defineWork({
+        name: 'Trip',
+        payload: z.strictObject({ subject: z.string(), decide: z.string() }),
+        plan: () => [{ effect_type: 'connector.hotel.book_b', payload: {} }],
+        effects: ['connector.hotel.book_b'],
+        task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'never'] },
+      }).concat(
+        definePolicy({ name: 'never', category: 'environment', actions: '*', decide: () => ({ decision: 'deny' }) }),
+      ),
+    )
+    assert.equal(await strict.settle(accepted(decodeId('command', id))), 'failed')
+    assert.equal((await ask(now.app, `/commands/${id}`)).body['error_class'], 'policy_denied')
+    await strict.close()
   })
 
   test('[1a] [ERR-12] a retry runs the step that failed as it was approved: facts and deploys change nothing, what succeeded is not repeated', async () => {

@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { ApprovalView } from '#domains/approvals'
+import { grantOrgRole } from '#domains/identity'
+import { bySystem } from '#kernel/actor'
 import { type Duties, openDuties } from '#test/duties'
 import { proofSize } from '#test/proof-size'
-import type { TestPerson } from '#test/tenant'
+import { accepted, aPerson, type TestPerson, TRACE } from '#test/tenant'
 
 describe('separation of duties', () => {
   let duties: Duties
@@ -236,7 +238,7 @@ describe('separation of duties', () => {
       assert.equal((await duties.approve(eve, one(fresh, name))).body.code, 'self_approval')
     // The requester confirms in one of them only.
     assert.equal((await duties.approve(ana, one(fresh, 'finance'))).body.next, 'wait')
-    assert.equal((await duties.approve(ana, one(fresh, 'manager'))).status, 403)
+    assert.equal((await duties.approve(ana, one(fresh, 'manager'))).body.code, 'approvals.vote.repeated')
     assert.equal(await duties.settle(id), 'waiting_for_approval')
   })
 
@@ -252,6 +254,45 @@ describe('separation of duties', () => {
     assert.equal((await duties.approve(bob, third.body)).body.next, 'run_command')
     assert.equal(await duties.settle(id), 'succeeded')
     assert.deepEqual(await paidFor(id), ['700.00'])
+  })
+
+  test('[M3] a person who supplies the input of a request becomes its author, as an editor does', async () => {
+    const { world, ours } = duties.api
+    const boss = await aPerson(world, ours, 'admin', 'boss')
+    const { userId } = boss.principal
+    accepted(await grantOrgRole(world, bySystem(TRACE), { orgId: ours.orgId, userId, role: 'finance' }))
+    const supplied = { input: { amount: '900.00' } }
+    const rewrite = async (by: TestPerson, id: string) => {
+      const changes = { decision: 'request_changes', reason: 'The invoice says 900.' }
+      assert.equal((await duties.approve(boss, one(await duties.open(id), 'finance'), changes)).status, 200)
+      assert.equal((await duties.send(by, 'POST', `/commands/${id}/input`, supplied)).status, 200)
+      assert.equal(await duties.settle(id), 'waiting_for_approval')
+      return one(await duties.open(id), 'finance')
+    }
+    const id = await duties.submit(ana, 'Pay', ['finance'])
+    const fresh = await rewrite(boss, id)
+    assert.deepEqual([fresh.edited?.fields, fresh.edited?.needs_confirmation], [['amount'], true])
+    assert.match(fresh.edited?.by ?? '', /-boss$/)
+    const own = await duties.approve(boss, fresh)
+    assert.deepEqual([own.status, own.body.code], [403, 'self_approval'])
+    assert.deepEqual([await duties.settle(id), await paidFor(id)], ['waiting_for_approval', []])
+    // A second round of the same trick, and an edit of their own input, change nothing.
+    const again = await rewrite(boss, id)
+    for (const more of [{}, { edits: { amount: '901.00' } }])
+      assert.equal((await duties.approve(boss, again, more)).body.code, 'self_approval')
+    assert.equal((await duties.show(ana, again)).may_decide, true)
+    assert.equal((await duties.approve(ana, again)).body.next, 'run_command')
+    assert.equal(await duties.settle(id), 'succeeded')
+    assert.deepEqual(await paidFor(id), ['900.00'])
+
+    // Another approver decides too; what the requester supplies is the requester's.
+    const second = await duties.submit(ana, 'Pay', ['finance'])
+    assert.equal((await duties.approve(bob, await rewrite(boss, second))).body.next, 'run_command')
+    const third = await duties.submit(ana, 'Pay', ['finance'])
+    const asked = await rewrite(ana, third)
+    assert.equal(asked.edited, null)
+    assert.equal((await duties.approve(ana, asked)).body.code, 'self_approval')
+    assert.equal((await duties.approve(boss, asked)).body.next, 'run_command')
   })
 
   test('[M3] a type may let the editor approve', async () => {

@@ -133,8 +133,10 @@ describe('a requester who administers people', () => {
     }
     // A new invitation by somebody else does not change who made the request.
     const { user_id } = (await room.get('/me', first)).body as MeView
-    await ask(`/people/${user_id}/invite`, {}, root.key)
+    const again = await ask<InvitedPersonView>(`/people/${user_id}/invite`, {}, root.key)
+    await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
     await ask(`/people/${user_id}/invite/confirm`, {}, first)
+    await redeem(again)
     assert.equal(await decide(asked, boss.key), '403 approvals.approver.issued_requester')
     // Inbox, card and explanation say the same.
     const mine = (await room.get('/approvals?mine=true', secondKey)).body as { items: Shown[] }
@@ -252,6 +254,28 @@ describe('a requester who administers people', () => {
       assert.deepEqual(confirmed.body, { changed: true })
       await redeem(again)
     }
+  })
+
+  test('[H3] an administrator whom the maker invited, at any distance, cannot agree to the invitation of the maker', async () => {
+    const { world, ours } = room.api
+    const maker = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'admin')
+    const puppet = await redeem(await invite('puppet-admin', maker.key, 'admin'))
+    const second = await redeem(await invite('puppet-of-puppet', puppet, 'admin'))
+    const ann = await invite('ann')
+    const annKey = await redeem(ann)
+    const confirm = (key: string) => room.post(`/people/${ann.user_id}/invite/confirm`, {}, key)
+    const TIED = '403 identity.invitation.not_independent'
+    const again = async (key: string) => {
+      assert.equal((await ask<InvitedPersonView>(`/people/${ann.user_id}/invite`, {}, key)).awaits_yes, true)
+      await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
+    }
+    await again(maker.key)
+    for (const key of [puppet, second]) assert.equal(outcome(await confirm(key)), TIED)
+    // The maker made the puppet, and the puppets have the maker in common.
+    await again(second)
+    for (const key of [maker.key, puppet]) assert.equal(outcome(await confirm(key)), TIED)
+    assert.equal((await room.get('/me', annKey)).status, 200)
+    assert.deepEqual((await confirm(root.key)).body, { changed: true })
   })
 
   test('[H3] why names the people whose decision does not count', async () => {

@@ -153,6 +153,7 @@ export function contractOf(type: ApprovalType, risk: RiskLevel): AskedContract {
 }
 
 export type ApprovalTypes = {
+  readonly countsInvited: boolean
   readonly names: readonly string[]
   find(name: string): Decision<ApprovalType>
 }
@@ -167,6 +168,7 @@ export function openApprovalTypes(
   const types = new Map([...builtInApprovalTypes, ...own].map((type) => [type.name, { ...type, countsInvited }]))
   const names = [...types.keys()].toSorted()
   return {
+    countsInvited,
     names,
     find(name) {
       const type = types.get(name)

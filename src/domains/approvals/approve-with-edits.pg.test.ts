@@ -61,6 +61,7 @@ describe('approving with edits', () => {
     assert.deepEqual(approval.request_payload.edits, {
       by: `user:${room.approver.userId}`,
       of: old.approval_id,
+      refs: [`user:${room.approver.userId}`, 'role:finance'],
       fields: ['amount'],
       reason: null,
     })

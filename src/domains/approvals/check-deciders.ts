@@ -273,7 +273,7 @@ export async function findRequestsBlocked(
   )
 }
 
-export function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Asking> {
+function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Asking> {
   const type = types.find(request.approvalType)
   if (!type.ok) return type
   const asked = resolveApprovers(type.value, request)

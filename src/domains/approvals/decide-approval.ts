@@ -17,9 +17,9 @@ import {
   saveVote,
 } from './approval.ts'
 import { type DecideApproval, decideAtOnce, type Decided, factOf, isStale, readSeen } from './decide-at-once.ts'
-import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
-import { isAsked } from './approver.ts'
-import { askingOf, findStanding } from './check-deciders.ts'
+import type { StoredApproval } from './stored-approval.ts'
+import { isAsked, refsOf } from './approver.ts'
+import { findStanding } from './check-deciders.ts'
 import { askAgain, supersedeApprovals } from './request-approval.ts'
 import {
   applyVote,
@@ -207,13 +207,14 @@ async function approveWithEdits(
 
   const revised = await revise(tx, approval, { ...before, ...edits }, actor)
   if (!revised.ok) return revised
-  const record = { by: vote.person, of: approval.approval_id, fields, reason: vote.reason }
-  const ownAt = revised.value.findIndex((request) => isOwn(deps, actor, approval, request))
-  const requests = revised.value.map((request, at) => ({
-    ...request,
-    edits: record,
-    requesterMayConfirm: at === ownAt,
-  }))
+  const record = {
+    by: vote.person,
+    of: approval.approval_id,
+    refs: refsOf(actor.principal),
+    fields,
+    reason: vote.reason,
+  }
+  const requests = revised.value.map((request) => ({ ...request, edits: record }))
   const asked = await supersedeApprovals(tx, deps, actor, {
     workspaceId: approval.workspace_id,
     commandId: approval.command_id,
@@ -221,7 +222,7 @@ async function approveWithEdits(
     requests,
   })
   if (!asked.ok) return asked
-  const first = asked.value[ownAt] ?? asked.value[0]
+  const first = asked.value.find((fresh) => isAsked(fresh, actor.principal)) ?? asked.value[0]
   if (!first) throw new KernelFault('approvals.revision.empty', 'No approval was requested for the edited command.')
 
   const locked = await lockQuestions(tx, approval)
@@ -234,17 +235,6 @@ async function approveWithEdits(
   if (!mine) return accept({ approval: first, next: 'wait' })
   const more = { edited: fields, supersedes: approval.approval_id }
   return recordVote(tx, deps, actor, { ...pending, approval: mine, locked }, more)
-}
-
-/** Whether the editor could have decided this request, as they decided the one before. */
-function isOwn(
-  { types }: Pick<ApprovalDeps, 'types'>,
-  { principal }: PersonActor,
-  { approval_type }: StoredApproval,
-  request: ApprovalRequest,
-): boolean {
-  const asking = askingOf(types, request)
-  return request.approvalType === approval_type && asking.ok && isAsked(asking.value, principal)
 }
 
 function isSame(left: JsonObject[string] | undefined, right: JsonObject[string] | undefined): boolean {

@@ -9,12 +9,13 @@ import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'
 import { actorAs, approvalTable, cancelApprovals } from './approval.ts'
 import {
   approvalHash,
+  editsOf,
   type ApprovalRequest,
   type AskedContract,
   type RequestPayload,
   type StoredApproval,
 } from './stored-approval.ts'
-import { approverRef, type Asked, isPersonRef, personIdsOf, roleSlug } from './approver.ts'
+import { approverRef, type Asked, isPersonRef, personIdsOf, roleRef, roleSlug } from './approver.ts'
 import { refuseChanged } from './decide-vote.ts'
 import type { ApprovalDeps } from './deps.ts'
 import { buildPacket } from './review-packet.ts'
@@ -53,8 +54,11 @@ export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): 
   const contract = contractOf(type, riskLevel)
   const editor = request.edits?.by
   const author = editor === requestedBy || contract.editor_may_approve ? undefined : editor
-  const confirmers =
-    author !== undefined && request.requesterMayConfirm && isPersonRef(requestedBy) ? [requestedBy] : []
+  const couldDecide = [approver, ...approvers, ...roles.map((slug) => slug && roleRef(slug))].some(
+    (ref) => ref !== undefined && request.edits?.refs?.includes(ref),
+  )
+  // The person has agreed to what they wrote, so with the requester as many people agree as without the change.
+  const confirmers = author !== undefined && couldDecide && isPersonRef(requestedBy) ? [requestedBy] : []
   const resolved: ResolvedApprovers = {
     requestedBy,
     riskLevel,
@@ -357,16 +361,6 @@ export async function supersedeApprovals(
   return accept(fresh)
 }
 
-/** The person who edited the content stays its author when it is asked about again. */
-function editsOf(
-  { request_payload: { edits, approvers }, requested_by, approver }: StoredApproval,
-  request: ApprovalRequest,
-): Pick<ApprovalRequest, 'edits' | 'requesterMayConfirm'> {
-  if (!edits) return {}
-  const isSame = approverRef(request.approver ?? '') === approver
-  return { edits, requesterMayConfirm: isSame && approvers.includes(requested_by) }
-}
-
 /**
  * What would run is no longer what people were asked about, for example after a deploy. The new requests replace the old ones. Returns the first of
  * them.
@@ -381,7 +375,7 @@ export async function askAgain(
   const asked = await deps.owner.askAgain?.(tx, approval)
   if (!asked?.ok) return asked ?? refuseChanged(approval)
   const by = { id: 'system', kind: 'system', traceId } as const
-  const requests = asked.value.map((request) => ({ ...request, ...editsOf(approval, request) }))
+  const requests = asked.value.map((request) => ({ ...request, ...editsOf(approval) }))
   const fresh = await supersedeApprovals(tx, deps, by, { workspaceId, commandId, why: 'plan_changed', requests })
   if (!fresh.ok) return fresh
   const [first] = fresh.value

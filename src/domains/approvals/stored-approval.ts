@@ -65,10 +65,13 @@ export type AskedContract = {
   readonly counts_invited?: boolean
 }
 
-/** What an approver changed: the person, the replaced approval, the fields and the reason. */
+/** What a person other than the requester wrote into the request: an approver with an approval, or somebody who supplied input. */
 type EditRecord = {
   readonly by: string
-  readonly of: string
+  /** The replaced approval; omitted for input. */
+  readonly of?: string
+  /** The references that name the person. In an approval that the person could have decided, the requester may confirm. Absent in older rows. */
+  readonly refs?: readonly string[]
   readonly fields: readonly string[]
   /** Absent in older rows. */
   readonly reason?: string | null
@@ -129,6 +132,12 @@ export function approvalHash({ arguments: args, effects, policy_version, command
   return hash('sha256', canonicalJson({ arguments: args, effects, policy_version, command_version }))
 }
 
+/** The person who edited the content stays its author when it is asked about again. A row of an older version shows only where the requester confirms. */
+export function editsOf({ request_payload: { edits, approvers }, requested_by, approver }: StoredApproval) {
+  if (!edits) return {}
+  return { edits: { refs: approvers.includes(requested_by) ? [approver] : [], ...edits } }
+}
+
 export type ApprovalRequest = {
   readonly workspaceId: string
   readonly commandId: string
@@ -154,8 +163,6 @@ export type ApprovalRequest = {
   readonly domainEffectId?: string
   readonly readBack?: JsonValue
   readonly edits?: Omit<EditRecord, 'author'>
-  /** The editor could have approved this one. If they are an author now, the requester may confirm in their place. */
-  readonly requesterMayConfirm?: boolean
 }
 
 /** The items of the packet that only the owner knows; requester, risk and expiration come from the row. */

@@ -39,9 +39,18 @@ type AskInput = {
   readonly outcome: Extract<PolicyOutcome, { t: 'approval' }>
   readonly content: ApprovedContent
   readonly riskLevel: string
+  readonly effects: readonly StoredEffect[]
 }
 
-export function planAsks({ task, command, outcome, content, riskLevel }: AskInput): readonly ApprovalRequest[] {
+export function planAsks({
+  task,
+  command,
+  outcome,
+  content,
+  riskLevel,
+  effects,
+}: AskInput): readonly ApprovalRequest[] {
+  const input = lastRequest(effects)?.result as InputRecord | null | undefined
   const { approval, side_effects, description } = task.type
   return outcome.approvers.map(({ approver, count }) => ({
     workspaceId: command.workspace_id,
@@ -63,6 +72,7 @@ export function planAsks({ task, command, outcome, content, riskLevel }: AskInpu
     // An agent has the key of its requester and would approve its own proposal.
     selfDecisionAllowed: approval.self_decision_allowed && command.context.run_as !== 'agent',
     ...(approval.expires_in_minutes === null ? {} : { expiresInMinutes: approval.expires_in_minutes }),
+    ...(input && input.by !== command.requested_by ? { edits: input } : {}),
   }))
 }
 
@@ -81,7 +91,7 @@ function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand,
 }
 
 /** Says what differs between two contents of one command. */
-export function sayDifference(before: ApprovedContent, after: ApprovedContent): string {
+function sayDifference(before: ApprovedContent, after: ApprovedContent): string {
   const texts = ({ effects }: ApprovedContent) => effects.map((effect) => canonicalJson(effect))
   const [old, now] = [texts(before), texts(after)]
   const parts = [
@@ -98,6 +108,18 @@ export function sayDifference(before: ApprovedContent, after: ApprovedContent): 
       : [`the policy is ${after.policy_version} instead of ${before.policy_version}`]),
   ]
   return parts.length > 0 ? parts.join('; ') : 'the order of its effects'
+}
+
+/** The same requests, with what has changed since people were asked about `before`. */
+export function sayChanged(requests: readonly ApprovalRequest[], before: ApprovedContent): readonly ApprovalRequest[] {
+  return requests.map((request) => {
+    const { why, ...packet } = request.packet
+    const changed = sayDifference(before, request.content)
+    return {
+      ...request,
+      packet: { ...packet, why: `The plan has changed since people were asked: ${changed}. ${why}` },
+    }
+  })
 }
 
 const isEqual = (left: JsonValue | undefined, right: JsonValue | undefined) =>
@@ -193,16 +215,24 @@ export function requestInput(
 }
 
 const lastRequest = (effects: readonly StoredEffect[]) =>
-  effects.findLast(({ effect_type }) => effect_type === REQUEST_INPUT)?.effect_payload
+  effects.findLast(({ effect_type }) => effect_type === REQUEST_INPUT)
+
+/** The result of a request for input: who supplied it. A person who is not the requester is then an author of the request. */
+type InputRecord = { readonly by: string; readonly refs: readonly string[]; readonly fields: readonly string[] }
+
+export function recordInput(effects: readonly StoredEffect[], by: Who, result: InputRecord): readonly Change[] {
+  const id = lastRequest(effects)?.domain_effect_id
+  return id === undefined ? [] : [{ t: 'effect', id, by, set: { result } }]
+}
 
 /** The input that the command waits for may replace values that were given. */
 export function mayReplace(effects: readonly StoredEffect[]): boolean {
-  return lastRequest(effects)?.['may_replace'] === true
+  return lastRequest(effects)?.effect_payload['may_replace'] === true
 }
 
 /** When the wait for input ends. Null: no input was requested. */
 export function inputDeadline(effects: readonly StoredEffect[]): Date | null {
-  const text = lastRequest(effects)?.['expires_at']
+  const text = lastRequest(effects)?.effect_payload['expires_at']
   return typeof text === 'string' ? new Date(text) : null
 }
 

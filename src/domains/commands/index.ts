@@ -45,8 +45,8 @@ export { defineTask } from './catalog/definitions.ts'
 export {
   COMMAND_KIND,
   type CommandWithEffects,
+  findCommand,
   readCommand,
-  readCommandAlone,
   refuseMissing,
   type StoredCommand,
 } from './command-table.ts'
@@ -77,6 +77,7 @@ export {
   undoBody,
 } from './contract.ts'
 export { openDrive, reconcileCommands } from './drive.ts'
+export { repairCommandTimes } from './repair-times.ts'
 
 export {
   actorsOf,
@@ -143,6 +144,7 @@ export {
 export {
   checkDelivery,
   openWebhooks,
+  webhookForms,
   signDelivery,
   type WebhookSource,
 } from './receive-webhook.ts'

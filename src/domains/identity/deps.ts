@@ -8,4 +8,6 @@ export type IdentityDeps = {
   readonly now: Clock
   readonly newId: NewId
   readonly randomBytes: RandomBytes
+  /** Whether people whom one administrator invited count as independent of that administrator; a setting of the installation. */
+  readonly countsInvited?: boolean
 }

@@ -136,12 +136,17 @@ async function needsYes(tx: Tx, { principal }: PersonActor, { id, org_id }: Stor
   return row !== undefined && (row.has_keys || (row.had_keys && row.has_second))
 }
 
-type HeldInvitation = { readonly id: string; readonly made_by: string }
+type HeldInvitation = {
+  readonly id: string
+  readonly made_by: string
+  /** The maker, and everybody through whose hands the credentials of the maker came. */
+  readonly issuers: readonly string[]
+}
 
 /** The invitation of a person that waits for a yes. */
 export async function findHeldInvitation(sql: Sql, orgId: string, userId: string): Promise<HeldInvitation | undefined> {
   const [row] = await sql.query<HeldInvitation>(
-    `select id, issuers[1] as made_by from identity.api_keys
+    `select id, issuers[1] as made_by, issuers from identity.api_keys
       where org_id = $1 and user_id = $2 and is_held and revoked_at is null and expires_at > statement_timestamp()`,
     [orgId, userId],
   )
@@ -167,6 +172,14 @@ export async function confirmInvitation(
       return refuse('identity.invitation.own', 'You made this invitation, so somebody else must agree to it.', {
         hint: 'The person agrees with their own key, or another administrator does.',
       })
+    }
+    const isTied = (await handsOf(tx, actor)).some((hand) => held.issuers.includes(hand))
+    if (principal.userId !== userId && isTied && deps.countsInvited !== true) {
+      return refuse(
+        'identity.invitation.not_independent',
+        'Your credentials came through the hands of the person who made this invitation, or the other way round.',
+        { hint: 'The person agrees with their own key, or an administrator with credentials of another issuer does.' },
+      )
     }
     const ended = await revokeKeysOf(tx, person.org_id, userId, deps.now(), 'keys')
     await tx.query('update identity.api_keys set is_held = false where id = $1', [held.id])

@@ -21,6 +21,10 @@ export const identityRefusals = {
   'identity.user.deactivated': ['conflict', 'Reactivate the person first.'],
   'identity.user.outside': ['conflict', 'Change it at the identity provider where the person signs in.'],
   'identity.invitation.own': ['forbidden', 'The person or another administrator agrees with their own key.'],
+  'identity.invitation.not_independent': [
+    'forbidden',
+    'The person agrees with their own key, or an administrator whom another person invited.',
+  ],
   'identity.invitation.invalid': ['unauthenticated', 'Ask an administrator for a new one.'],
   'identity.workspace.open': ['conflict', 'Create a workspace with an access role to choose who may enter.'],
   'identity.workspace.owner': ['conflict', 'An owner needs no role.'],
