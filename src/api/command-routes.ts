@@ -1,6 +1,6 @@
 /** Commands: submit, preview, read, supply input, cancel, retry, explain; their events and effects; and agents' proposals. */
 import { z } from '@hono/zod-openapi'
-import { idField, includeField, pageView } from '#contract'
+import { idField, includeField, pageView, textField } from '#contract'
 import { findStanding, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import {
   actingFor,
@@ -177,7 +177,7 @@ export const commandRoutes = routes({
     role: 'reader',
     query: {
       status: commandStatus.optional(),
-      task_name: z.string().max(200).optional(),
+      task_name: textField(200).optional(),
       include: includeField(includable),
     },
     page: [pageView(listedCommandView, 'CommandPage'), 'A page of commands.'],
@@ -332,7 +332,8 @@ export const commandRoutes = routes({
         )
         const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings, ...links }
         const archives = await listArchivesOf(db, workspaceId, commandId)
-        return toExplanationView(commandId, explainCommand(found, events, facts), archives)
+        const isTruncated = [events, links.undo?.events ?? []].some((read) => read.at(-1)?.has_next ?? false)
+        return toExplanationView(commandId, explainCommand(found, events, facts), archives, isTruncated)
       }),
   }),
   proposeAction: post('/agent-actions', {

@@ -358,6 +358,7 @@ export const explanationView = z
       .string()
       .nullable()
       .meta({ description: 'Where the rest of the story is, and what to do to read it.' }),
+    truncated: z.boolean().meta({ description: 'The chain ends before the last event; `…/events` lists them all.' }),
     chain: z.array(
       z.object({
         kind: z.string(),
@@ -380,11 +381,13 @@ export function toExplanationView(
   commandId: string,
   { summary, chain }: Explanation,
   archives: readonly StoredArchive[],
+  isTruncated: boolean,
 ): z.infer<typeof explanationView> {
   return {
     summary,
     archived: toArchivedView(archives),
     archived_note: archives.length === 0 ? null : sayArchived(commandId, archives),
+    truncated: isTruncated,
     chain: chain.map((step) => ({ ...step, at: formatInstant(step.at), event_id: encodeId('event', step.event_id) })),
   }
 }

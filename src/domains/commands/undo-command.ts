@@ -4,7 +4,7 @@ import { idView } from '#contract'
 import type { Actor } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { type Db, scoped, statement } from '#store'
+import { type Db, type Paged, scoped, statement } from '#store'
 import { reasonOf } from './cancel-command.ts'
 import { listForeignUndos, readCommand, type StoredCommand } from './command-table.ts'
 import { commandStatus } from './contract.ts'
@@ -78,7 +78,7 @@ export async function listUndos(
 const EVENTS_MAX = 1_000
 
 type UndoLinks = {
-  readonly undo?: { readonly command: StoredCommand; readonly events: readonly HistoryEvent[] }
+  readonly undo?: { readonly command: StoredCommand; readonly events: readonly (HistoryEvent & Paged)[] }
   readonly undoes?: StoredCommand
 }
 
