@@ -38,7 +38,13 @@ export type PointsPlan = {
 
 const TRIES_MAX = 3
 
-export async function killAtPoints({ rounds, seed, only, stories, onKill = () => {} }: PointsPlan): Promise<PointsReport> {
+export async function killAtPoints({
+  rounds,
+  seed,
+  only,
+  stories,
+  onKill = () => {},
+}: PointsPlan): Promise<PointsReport> {
   const chance = openChance(seed)
   const installation = await openInstallation({ seed })
   const people = invitePeople(installation, chance.split('people'))
