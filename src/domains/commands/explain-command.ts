@@ -77,6 +77,10 @@ function sayTie({ tie, issued_by_requester }: HistoryEvent['payload']): string {
   return said === '' ? '' : `, who ${said},`
 }
 
+/** A stand-in decided in the place of somebody. */
+const sayPlace = ({ approved_for }: HistoryEvent['payload'], who: (actor: unknown) => string) =>
+  approved_for === undefined ? '' : `, in place of ${who(approved_for)},`
+
 const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => Kind), Say]>> = {
   command_created: [
     'trigger',
@@ -102,12 +106,12 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
   approval_voted: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `${who(actor)}${sayTie(payload)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
+      `${who(actor)}${sayPlace(payload, who)}${sayTie(payload)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
   ],
   approval_decided: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `The answer of ${who(actor)}${sayTie(payload)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
+      `The answer of ${who(actor)}${sayPlace(payload, who)}${sayTie(payload)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
   ],
   approval_blocked: [
     'approval',
@@ -228,7 +232,7 @@ export function actorsOf(
   edits: readonly ApprovalEdit[],
 ): readonly string[] {
   const approvers = events.flatMap(({ payload }) =>
-    typeof payload['approver'] === 'string' ? payload['approver'] : [],
+    [payload['approver'], payload['approved_for']].filter((actor) => typeof actor === 'string'),
   )
   return personIdsOf([
     command.requested_by,
