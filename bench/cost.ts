@@ -52,7 +52,7 @@ async function compare(folders: readonly string[]): Promise<void> {
       }
     }
   }
-  for (const { child } of children) child.send('end')
+  for (const { child } of children) child.disconnect()
   const lower = (values: readonly number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 4)]
   for (const name of chosen) {
     const cells = children.map(({ samples }) => {
@@ -79,15 +79,18 @@ async function serve(root: string): Promise<void> {
     start: bench.start,
     durable: () => bench.run('durable'),
   }
-  process.send?.('ready')
+  const end = async () => {
+    await bench.close()
+    await db.close()
+    await server.stop()
+    process.exit()
+  }
+  // The parent has ended, with or without a word.
+  process.on('disconnect', () => void end())
   process.on('message', (name: string) => void answer(name))
+  process.send?.('ready')
+
   async function answer(name: string): Promise<void> {
-    if (name === 'end') {
-      await bench.close()
-      await db.close()
-      await server.stop()
-      process.exit()
-    }
     const [what = '', inFlight = ''] = name.split(' ')
     const operation = operations[what]
     if (!operation) return void process.send?.(await approve())

@@ -1,8 +1,8 @@
 /**
  * Runs the tests with node's test runner and records the results.
  *
- *   npm test                                            the quick tier: pure, Postgres, journeys
- *   npm run test:chaos                                  the chaos tier: kills, power cuts, long properties
+ *   npm test                                            the quick tier: pure, Postgres, the first journeys
+ *   npm run test:chaos                                  the chaos tier: other journeys, kills, power cuts, long properties
  *   npm test -- src/kernel/machine.test.ts              some files, or a glob in quotes
  *   npm test -- --test-name-pattern='illegal'           some titles (not recorded: it is no full account of a file)
  *   npm test -- --property-runs=20 'src/kernel/*.test.ts'   every property with 20 times the runs that it asks for

@@ -8,7 +8,7 @@ import {
   cancelCommand,
   type CommandWithEffects,
   type CommandDeps,
-  readCommand,
+  findCommand,
   listCommandEvents,
   previewUndo,
   submitCommand,
@@ -70,10 +70,10 @@ export function openDesk({ commands, approvals, workspaceId }: DeskRooms): Desk 
   function reach(commandId: string, isThere: (found: CommandWithEffects) => boolean): Promise<CommandWithEffects> {
     let last = 'absent'
     const look = async () => {
-      const found = await readCommand(db, workspaceId, commandId)
-      if (!found.ok) return undefined
-      last = `${found.value.command.status} ${found.value.command.error ?? ''}`
-      return isThere(found.value) ? found.value : undefined
+      const found = await findCommand(db, workspaceId, commandId)
+      if (!found) return undefined
+      last = `${found.command.status} ${found.command.error ?? ''}`
+      return isThere(found) ? found : undefined
     }
     return eventually(look, () => `the command did not get there; it is ${last}`)
   }

@@ -8,8 +8,8 @@ const preloads = ['properties', 'assertions'].map(
 )
 
 /**
- * quick: `npm test`, everything except chaos, with few runs per property. chaos: `npm run test:chaos`, kills, power cuts and
- * failing system calls, and again every file with properties or repetitions, with all their runs.
+ * quick: `npm test`, everything except chaos, with few runs per property. chaos: `npm run test:chaos`, whatever starts processes for long:
+ * kills, power cuts, failing system calls, most journeys; and again every file with properties or repetitions, with all their runs.
  */
 const tiers = ['quick', 'chaos'] as const
 export type Tier = (typeof tiers)[number]

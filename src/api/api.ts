@@ -2,6 +2,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { drawnAhead } from '#kernel/ids'
+import type { RefusalCode } from '#kernel/refusal'
 import { type FeedHub, openFeedHub } from '#store'
 import { type ApiDeps, type ApiLimits, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
@@ -65,6 +66,7 @@ type Opened = ApiDeps & {
   readonly badBearers: BadBearers
   readonly scheduling: SchedulerRouteDeps
   readonly reference: Reference
+  readonly failedWriteAgoMs: () => number
 }
 
 /** A group of routes with its dependencies. A group whose dependencies are missing is described, but not mounted. */
@@ -110,6 +112,7 @@ export function createApi(deps: ApiDeps): Api {
   const checkStreams = async () => void (await Promise.all([streams.check(), logStreams.check()]))
   // Another process has changed rights, or the connection of the notices was lost.
   deps.feed.notices?.listen(ACCESS_CHANNEL, () => void checkStreams())
+  let failedWriteMs = Number.NEGATIVE_INFINITY
   let table: AccessTable | undefined
   let document: OpenApiDocument | undefined
   const accessTable = () => {
@@ -134,6 +137,7 @@ export function createApi(deps: ApiDeps): Api {
   app.notFound((c) => answerProblem(c, notFound()))
   app.onError((error, c) => {
     const { refusal, bug } = judgeFault(error)
+    if (WRITE_FAULTS.has(refusal.code)) failedWriteMs = performance.now()
     deps.log[bug ? 'error' : 'warn'](
       { ...c.get('ids'), err: error },
       bug ? 'internal error' : 'the database could not answer',
@@ -152,11 +156,15 @@ export function createApi(deps: ApiDeps): Api {
   const hub = openFeedHub(deps.db, deps.feed, toStreamedEvent)
   const reference = openReference(() => (document ??= describeApi(app, deps.version, tags)))
   const cursors = openPageCursors(deps.cursorKey)
-  const opened = { ...deps, limits, badBearers, scheduling, reference, streams, hub }
+  const failedWriteAgoMs = () => performance.now() - failedWriteMs
+  const opened = { ...deps, limits, badBearers, scheduling, reference, streams, hub, failedWriteAgoMs }
   for (const each of groups) each.mount(app, opened, cursors)
   if (deps.work) app.route('/', webhookRoutes(deps.work.commands, deps.work.webhooks))
   return app
 }
+
+/** The database answers reads, but nothing can be written. */
+const WRITE_FAULTS: ReadonlySet<RefusalCode> = new Set(['storage_full', 'database_read_only'])
 
 /** The channel of `identity.raise_access_version`. */
 const ACCESS_CHANNEL = 'concord_access'

@@ -30,7 +30,9 @@ export function rightOf(
     const looked = await callers.look({ bearer: bearer.value, role, sources: { idHeader: workspaceId } })
     if (!looked.ok || !authorize(looked.value.principal, role).ok) return undefined
     if (workspaceId !== undefined && !looked.value.workspace.ok) return undefined
-    return looked.value.access?.leftMs ?? Number.POSITIVE_INFINITY
+    const { access, tokenLeftMs = Number.POSITIVE_INFINITY } = looked.value
+    const leftMs = access?.leftMs ?? tokenLeftMs
+    return leftMs > 0 ? leftMs : undefined
   }
 }
 

@@ -47,7 +47,7 @@ describe('a plan that changes while people are asked', () => {
         payload: z.strictObject({ subject: z.string(), decide: z.string().default('require_approval') }),
         plan: ({ subject }) => steps.map((effect_type) => ({ effect_type, payload: { subject: subject ?? null } })),
         effects: ['connector.hotel.book_a', 'connector.hotel.book_b'],
-        type: { approval: { quorum } },
+        type: { approval: { quorum }, risk_level: name === 'Risky Trip' ? 'high' : 'low' },
         task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'scripted'] },
       })
     // Its second effect depends on the number of earlier commands.
@@ -87,6 +87,7 @@ describe('a plan that changes while people are asked', () => {
     const room = openRoomOn(api.world, api.ours, undefined, () => [
       ...trip('Trip', 1),
       ...trip('Big Trip', 2),
+      ...trip('Risky Trip', 1),
       ...counted,
       ...pair,
     ])
@@ -210,6 +211,45 @@ describe('a plan that changes while people are asked', () => {
     ])
     assert.equal((await cards(id)).length, 2)
     assert.deepEqual([await settle(now, id), await done(id)], ['waiting_for_approval', []])
+  })
+
+  test('[5] [D7] [APR-15] between the approval and the plan: people are asked again with the difference, and edits keep their author', async () => {
+    for (const edits of [undefined, { subject: 'edited' }]) {
+      const id = await asked(edits ? 'Risky Trip' : 'Trip')
+      await decide(old.app, await openCard(id), { decision: 'approved', ...(edits && { edits }) })
+      if (edits) await decide(old.app, await openCard(id), { decision: 'approved' }, second.key)
+      assert.equal((await ask(now.app, `/commands/${id}`)).body['status'], 'approved')
+      assert.deepEqual([await settle(now, id), await done(id)], ['waiting_for_approval', []])
+      const card = await openCard(id)
+      const { body } = await ask(now.app, `/approvals/${card}`, undefined, owner.key)
+      assert.match(
+        String((body['packet'] as Json)['why']),
+        /^The plan has changed since people were asked: it now does .*book_b.*; it no longer does .*book_a/,
+      )
+      if (edits) assert.equal((await decide(now.app, card, { decision: 'approved' })).status, 403)
+      assert.equal((await decide(now.app, card, { decision: 'approved' }, second.key)).status, 200)
+      assert.equal(await settle(now, id), 'succeeded')
+      assert.deepEqual(await done(id), [{ effect_type: 'connector.hotel.book_b' }])
+    }
+  })
+
+  test('[5] a plan that can no longer be made fails with the reason, and a policy that denies it now denies it', async () => {
+    const id = await asked()
+    await decide(old.app, await openCard(id), { decision: 'approved' })
+    const strict = openRoomOn(api.world, api.ours, undefined, () =>
+      defineWork({
+        name: 'Trip',
+        payload: z.strictObject({ subject: z.string(), decide: z.string() }),
+        plan: () => [{ effect_type: 'connector.hotel.book_b', payload: {} }],
+        effects: ['connector.hotel.book_b'],
+        task: { connector_requirements: ['hotel'], policy_checks: ['permission', 'never'] },
+      }).concat(
+        definePolicy({ name: 'never', category: 'environment', actions: '*', decide: () => ({ decision: 'deny' }) }),
+      ),
+    )
+    assert.equal(await strict.settle(accepted(decodeId('command', id))), 'failed')
+    assert.equal((await ask(now.app, `/commands/${id}`)).body['error_class'], 'policy_denied')
+    await strict.close()
   })
 
   test('[1a] [ERR-12] a retry runs the step that failed as it was approved: facts and deploys change nothing, what succeeded is not repeated', async () => {

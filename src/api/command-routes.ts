@@ -23,7 +23,6 @@ import {
   explanationView,
   readCommand,
   readUndoLinks,
-  readCommandAlone,
   includable,
   inputBody,
   listArchivesOf,
@@ -61,8 +60,8 @@ import {
   toTaskTypeView,
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
-import { accept, type Decision } from '#kernel/refusal'
-import { cutPage, type Sql } from '#store'
+import { accept } from '#kernel/refusal'
+import { cutPage } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import { type Call, Known, resource, routes, shown } from './resource.ts'
 import { undoRoutes } from './undo-routes.ts'
@@ -83,12 +82,8 @@ const named = ({ workspaceId, params: { command_id: commandId } }: Pick<OfComman
 })
 type Asking = Pick<OfCommand, 'deps' | 'principal' | 'workspaceId' | 'params'>
 /** A command that the caller may not read is answered like one that does not exist. */
-const find = async (call: Asking) => findBy(readCommandAlone, call)
-const findBy = async <Found extends { readonly command: StoredCommand }>(
-  read: (sql: Sql, workspaceId: string, commandId: string) => Promise<Decision<Found>>,
-  { deps, principal, workspaceId, params: asked }: Asking,
-) => {
-  const found = await read(deps.db, workspaceId, asked.command_id)
+const find = async ({ deps, principal, workspaceId, params: asked }: Asking) => {
+  const found = await readCommand(deps.db, workspaceId, asked.command_id)
   return found.ok && !mayReadCommand(principal, found.value.command) ? refuseMissing() : found
 }
 
@@ -317,7 +312,7 @@ export const commandRoutes = routes({
     answers: { 200: ['The explanation.', explanationView] },
     problems: [400, 404],
     handle: (call) =>
-      shown(findBy(readCommand, call), async (found) => {
+      shown(find(call), async (found) => {
         const { db, commands } = call.deps
         const { workspaceId, commandId } = named(call)
         const events = await listCommandEvents(db, workspaceId, commandId, {
@@ -337,7 +332,8 @@ export const commandRoutes = routes({
         )
         const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings, ...links }
         const archives = await listArchivesOf(db, workspaceId, commandId)
-        return toExplanationView(commandId, explainCommand(found, events, facts), archives)
+        const isTruncated = [events, links.undo?.events ?? []].some((read) => read.at(-1)?.has_next ?? false)
+        return toExplanationView(commandId, explainCommand(found, events, facts), archives, isTruncated)
       }),
   }),
   proposeAction: post('/agent-actions', {

@@ -232,7 +232,7 @@ describe('the routes of the connectors room', () => {
     assert.deepEqual(seen, whole)
   })
 
-  test('[CON-05] reading marks a message once, for its reader alone, and never one of another workspace', async () => {
+  test('[L9] [CON-05] reading marks a message once, for its reader alone, and never one of another workspace', async () => {
     const { reader, writer } = api.ours.people
     const { ours, theirs } = await sendToReader()
     const read = (id: string, key = reader.key) => call(app, `/notifications/${id}/read`, { key, method: 'POST' })
@@ -246,7 +246,8 @@ describe('the routes of the connectors room', () => {
         [404, 'connectors.notification.not_found'],
       )
     }
-    assert.equal((await read('inv_nonsense')).status, 400)
+    const wrong = (await (await read('inv_nonsense')).json()) as { status: number; detail: string }
+    assert.deepEqual([wrong.status, wrong.detail], [400, '"inv_nonsense" is not the id of a notification.'])
     const answers = await Promise.all([read(ours), read(ours), read(ours)])
     const times = await Promise.all(answers.map(async (answer) => ((await answer.json()) as Notice).read_at))
     assert.ok(times[0])

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { accepted, aPerson, type TestPerson, TRACE } from '#test/tenant'
+import { openTokenProvider } from '#test/token'
 import { until } from '#test/until'
-import { createApiKey, revokeApiKey, type StoredApiKey } from '#domains/identity'
+import { createApiKey, createUser, openAuthenticator, revokeApiKey, type StoredApiKey } from '#domains/identity'
 import type { Tenant } from '#test/tenant'
-import { byPerson } from '#kernel/actor'
+import { byPerson, bySystem } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import { type Notices, openNotices } from '#store'
 import type { Api } from './api.ts'
@@ -230,6 +231,22 @@ describe('following the events of a workspace', () => {
     'its owner is deactivated': (app, { principal: { userId } }) =>
       call(app, `/people/${encodeId('user', userId)}/deactivate`, { method: 'POST', ...admin(), body: {} }),
   }
+  test('[M7] the stream of a token ends when the token does, not with the next heartbeat', async () => {
+    const { provider, sign } = await openTokenProvider()
+    const person = { orgId: api.ours.orgId, externalId: 'auth0|ada', email: 'ada@example.com', role: 'admin' } as const
+    accepted(await createUser(api.world, bySystem(TRACE), person))
+    const clock = () => new Date()
+    const authenticator = openAuthenticator({ db: api.deps.db, now: clock, provider })
+    const { authenticate, callers } = authenticator
+    const app = api.with({ limits: quiet, now: clock, authenticate, callers })
+    const exp = Math.floor(Date.now() / 1_000) + 2
+    const watched = readAll(await call(app, '/events', { key: await sign('auth0|ada', exp) }))
+    await until(() => watched.chunks > 0, 'the stream')
+    await watched.done
+    assert.ok(Date.now() >= exp * 1_000)
+    await authenticator.close()
+  })
+
   for (const [what, end] of Object.entries(ends))
     test(`[M7] the streams of two servers end when ${what}: here before the answer, there by a notice`, async () => {
       const [here, there] = [openNotices(api.deps.db), openNotices(api.deps.db)]

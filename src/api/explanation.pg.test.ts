@@ -6,6 +6,7 @@ import { type CommandDeps, listParked, openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { decider, nextFence, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
+import { appendEvents, domainEventLog } from '#store'
 import { accepted, anOrgRole, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { approvalRoutes } from './approval-routes.ts'
@@ -14,7 +15,7 @@ import { openPageCursors } from './page-cursor.ts'
 import { byPerson } from '#kernel/actor'
 
 type Step = { kind: string; by: string; by_name: string | null; text: string }
-type Story = { summary: string; chain: readonly Step[] }
+type Story = { summary: string; truncated: boolean; chain: readonly Step[] }
 type Json = Record<string, unknown>
 
 const BOOK_A = 'connector.hotel.book_a'
@@ -91,6 +92,30 @@ describe('the explanation', () => {
     assert.match(chain[at + 1]?.text ?? '', /was asked to approve/)
     assert.ok(chain.some(({ text }) => text === `The answer of ${externalId} was approved.`))
     assert.equal(JSON.stringify(chain).includes('vault://'), false)
+  })
+
+  test('[M6] a chain that ends before the last event says so', async () => {
+    const id = await room.submit({ subject: 's' })
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.equal((await storyOf(id)).truncated, false)
+    const large = (): Parameters<typeof appendEvents>[2][number] => ({
+      eventId: api.world.newId(),
+      type: 'plan_created',
+      payload: { note: 'x'.repeat(900_000) },
+      actor: 'system',
+      actorKind: 'system',
+      traceId: TRACE,
+      at: api.world.now(),
+      links: { workspace_id: room.tenant.workspace.id, command_id: id },
+    })
+    await appendEvents(room.db, domainEventLog({ plan_created: 'event' }), [
+      large(),
+      large(),
+      large(),
+      large(),
+      large(),
+    ])
+    assert.equal((await storyOf(id)).truncated, true)
   })
 
   test('the explanation, the command and the inbox show people by name and id', async () => {

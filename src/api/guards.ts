@@ -284,7 +284,7 @@ export function routeGuard(app: Hono<ApiEnv>, table: () => AccessTable): Middlew
     if (!route) return answerProblem(c, refuseTarget(app, c))
     c.set('access', table().find(route.method, route.path))
     // The parser of queries drops a parameter without a name, so no description would refuse it.
-    if (new URL(c.req.url).searchParams.has(''))
+    if (c.req.url.includes('?') && new URL(c.req.url).searchParams.has(''))
       return answerProblem(c, refuse('unknown_field', 'A query parameter has no name.', { path: 'query' }))
     await next()
   }

@@ -14,6 +14,7 @@ const healthView = z
     database: z.object({
       ok: z.boolean(),
       latency_ms: z.number().nullable().meta({ example: 0.4, description: 'Null when it did not answer.' }),
+      writable: z.boolean().meta({ description: 'False while writes fail: its disk is full, or it is read-only.' }),
     }),
     schema: z.object({
       ok: z.boolean(),
@@ -38,7 +39,15 @@ const healthView = z
   .meta({ id: 'Health', description: 'The state of this server and of its dependencies.' })
 
 type HealthView = z.infer<typeof healthView>
-type HealthDeps = Pick<ApiDeps, 'db' | 'version' | 'schemaVersions' | 'runtimeStatus'>
+type HealthDeps = Pick<ApiDeps, 'db' | 'version' | 'schemaVersions' | 'runtimeStatus'> & {
+  /** How long ago a request failed because nothing could be written. */
+  readonly failedWriteAgoMs: () => number
+}
+
+/** A failed write counts for this long; then the probe alone decides. */
+const FAILED_WRITE_MS = 10_000
+/** The pause after a probe that succeeded, however often the route is asked. */
+const PROBE_MS = 2_000
 
 /** Returns undefined for a part that does not answer in time; its query is not awaited further. */
 async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
@@ -61,9 +70,24 @@ async function measureLatency(db: HealthDeps['db']): Promise<number> {
   return Math.round((performance.now() - startMs) * 100) / 100
 }
 
+/**
+ * A database without room on its disk still answers reads. These numbers need more memory than the statement may use, so Postgres writes
+ * 1.4 MB to that disk for a moment; no record changes.
+ */
+async function probeWrites(db: HealthDeps['db']): Promise<boolean> {
+  return db.transaction(async (tx) => {
+    await tx.query(`set local work_mem = '64kB'`)
+    const [row] = await tx.query<{ read_only: string }>(
+      `select current_setting('transaction_read_only') as read_only, count(*) from generate_series(1, 100000)`,
+    )
+    return row?.read_only === 'off'
+  })
+}
+
 function judge(
   deps: HealthDeps,
   latencyMs: number | undefined,
+  isWritable: boolean,
   schema: SchemaVersions | undefined,
   runtime: RuntimeStatus | undefined,
 ): HealthView {
@@ -71,9 +95,9 @@ function judge(
   const runtimeOk = deps.runtimeStatus === undefined || runtime?.ok === true
   const works = latencyMs !== undefined && schemaOk
   return {
-    status: works ? (runtimeOk ? 'ok' : 'degraded') : 'down',
+    status: works ? (runtimeOk && isWritable ? 'ok' : 'degraded') : 'down',
     version: deps.version,
-    database: { ok: latencyMs !== undefined, latency_ms: latencyMs ?? null },
+    database: { ok: latencyMs !== undefined, latency_ms: latencyMs ?? null, writable: isWritable },
     schema: { ok: schemaOk, expected: schema?.expected ?? null, actual: schema?.actual ?? null },
     runtime: {
       ok: runtimeOk,
@@ -88,9 +112,18 @@ function judge(
 
 export function openHealthCheck(deps: HealthDeps, timeoutMs: number): () => Promise<HealthView> {
   let underWay: Promise<HealthView> | undefined
+  let wroteMs = Number.NEGATIVE_INFINITY
+  async function checkWrites(): Promise<boolean> {
+    if (deps.failedWriteAgoMs() < FAILED_WRITE_MS) return false
+    if (performance.now() - wroteMs < PROBE_MS) return true
+    const isWritable = (await within(timeoutMs, probeWrites(deps.db))) === true
+    if (isWritable) wroteMs = performance.now()
+    return isWritable
+  }
   async function check(): Promise<HealthView> {
     const parts = await Promise.all([
       within(timeoutMs, measureLatency(deps.db)),
+      checkWrites(),
       within(timeoutMs, deps.schemaVersions()),
       deps.runtimeStatus ? within(timeoutMs, deps.runtimeStatus()) : undefined,
     ])

@@ -7,7 +7,7 @@ import { call, openTestApi, type TestApi } from '#test/api'
 type Health = {
   readonly status: string
   readonly version: string
-  readonly database: { readonly ok: boolean; readonly latency_ms: number | null }
+  readonly database: { readonly ok: boolean; readonly latency_ms: number | null; readonly writable: boolean }
   readonly schema: { readonly ok: boolean; readonly expected: unknown; readonly actual: unknown }
   readonly runtime: { readonly ok: boolean; readonly name: string | null; readonly node: string }
 }
@@ -46,7 +46,7 @@ describe('health', () => {
     const answer = await health(down)
     assert.equal(answer.code, 503)
     assert.equal(answer.retryAfter, '2')
-    assert.deepEqual(answer.health.database, { ok: false, latency_ms: null })
+    assert.deepEqual(answer.health.database, { ok: false, latency_ms: null, writable: false })
     assert.equal(answer.health.status, 'down')
     const other = await call(down, '/workspaces', { key: api.ours.people.admin.key })
     assert.equal(other.status, 503)
@@ -87,6 +87,28 @@ describe('health', () => {
       waiting_ms: 90_000,
       node: process.version,
     })
+  })
+
+  test('[L7] a database that takes no writes degrades the server, until it takes them again', async () => {
+    const { db } = api.deps
+    let fault: object | undefined = { code: '53100', severity: 'ERROR' }
+    const full: typeof db = {
+      ...db,
+      transaction: (...args: Parameters<typeof db.transaction>) =>
+        fault ? Promise.reject(Object.assign(new Error('no space left on device'), fault)) : db.transaction(...args),
+    } as typeof db
+    const app = api.with({ db: full })
+    const degraded = await health(app)
+    assert.deepEqual([degraded.code, degraded.health.status], [200, 'degraded'])
+    assert.deepEqual([degraded.health.database.ok, degraded.health.database.writable], [true, false])
+    fault = undefined
+    assert.equal((await health(app)).health.status, 'ok')
+    const readOnly = await health(
+      api.with({
+        db: { ...db, transaction: (work) => db.transaction(work, 'begin read only') },
+      }),
+    )
+    assert.deepEqual([readOnly.health.status, readOnly.health.database.writable], ['degraded', false])
   })
 
   test('the landing, the reference and the description are open and load nothing from other hosts', async () => {

@@ -14,6 +14,8 @@ describe('memory routes', () => {
   let theirs: Tenant
   let owner: string
   let closeKeys: () => Promise<void>
+  /** What happens while a request waits. */
+  let meanwhile: (() => Promise<void>) | undefined
 
   before(async () => {
     room = await openMemoryRoom()
@@ -26,6 +28,7 @@ describe('memory routes', () => {
     const authenticator = openAuthenticator({ db: room.db, now: room.clock.now })
     closeKeys = () => authenticator.close()
     const silent = () => {}
+    const sleep = (ms: number, signal: AbortSignal) => meanwhile?.() ?? room.commands.sleep(ms, signal)
     app = createApi({
       ...room.clock,
       version: '0.0.0-test',
@@ -36,7 +39,7 @@ describe('memory routes', () => {
       schemaVersions: () => Promise.resolve({ expected: 1, actual: 1 }),
       cursorKey: new Uint8Array(32).fill(7),
       limits: { ratePerMinute: 6_000_000, rateBurst: 1_000_000 },
-      work: { commands: room.commands, approvals: room.approvals, webhooks: [], memory: room.memory },
+      work: { commands: { ...room.commands, sleep }, approvals: room.approvals, webhooks: [], memory: room.memory },
     })
   })
   after(async () => {
@@ -76,6 +79,35 @@ describe('memory routes', () => {
     await room.follow()
     return status
   }
+
+  test('[L8] a candidate can be approved at once: the answer waits for the question', async () => {
+    const made = await ask('POST', '/memory', aBody('customer:l8'))
+    let waits = 0
+    meanwhile = async () => {
+      waits += 1
+      await settle(made['command_id'])
+    }
+    const path = `/memory/candidates/${String(made['memory_candidate_id'])}/approve`
+    await ask('POST', path, { reason: 'she said so' }, owner).finally(() => (meanwhile = undefined))
+    assert.equal(waits, 1)
+    assert.equal(await settle(made['command_id']), 'succeeded')
+  })
+
+  test('[M6] a search that ends at 4 MiB says so', async () => {
+    const note = 'x'.repeat(60_000)
+    await room.rows(
+      `insert into concord.memory_records select r.* from generate_series(1, 80) as n,
+        jsonb_populate_record(null::concord.memory_records, (select to_jsonb(m) from concord.memory_records as m
+          where m.subject_id = 'l8') || jsonb_build_object('memory_id', gen_random_uuid(), 'fact_key', 'large.' || n, 'subject_id', 'large',
+          'candidate_id', null, 'memory_candidate_id', null, 'content', jsonb_build_object('note', $1::text || n))) as r`,
+      [note],
+    )
+    const cut = await ask('GET', '/memory?subject=customer:large&limit=100')
+    assert.equal(cut['truncated'], true)
+    assert.ok(cut.items.length > 1 && cut.items.length < 80, String(cut.items.length))
+    const whole = await ask('GET', '/memory?subject=customer:large&limit=5')
+    assert.deepEqual([whole['truncated'], whole.items.length], [false, 5])
+  })
 
   test('[OQ-06] propose without consent, look at it with the consent, approve, find it', async () => {
     const made = await ask('POST', '/memory', aBody('customer:a1'))

@@ -91,7 +91,8 @@ const decide = (verb: 'approve' | 'reject', decision: 'approved' | 'rejected', s
       const known = await showCandidate(call, candidateId)
       if (!known.ok) return known
       const input = { workspaceId, candidateId, reason: call.body.reason, decision }
-      const decided = await decideCandidate(call.deps.approvals, byPerson(call.principal, call.traceId), input)
+      const { commands, approvals } = call.deps
+      const decided = await decideCandidate(commands, approvals, byPerson(call.principal, call.traceId), input)
       return decided.ok ? showCandidate(call, candidateId) : decided
     },
   })
@@ -115,7 +116,7 @@ export const memoryRoutes = routes({
       const memoryTypes = memory_type === undefined ? undefined : [memory_type]
       const asked = { workspaceId: call.workspaceId, subject, memoryTypes, taskType, connector, text, limit }
       const items = await searchMemory(call.deps.memory, actorOf(call), asked)
-      return accept({ items: items.map(toMemoryView) })
+      return accept({ items: items.map(toMemoryView), truncated: items.at(-1)?.has_next ?? false })
     },
   }),
   readMemory: get('/memory/records/{memory_id}', {

@@ -52,7 +52,7 @@ export const notificationRoutes = routes({
   readNotification: post('/notifications/{notification_id}/read', {
     summary: 'Mark a message as read; the time of the first read is kept',
     role: 'reader',
-    params: { notification_id: idField('connector_invocation') },
+    params: { notification_id: idField('connector_invocation', 'notification') },
     answers: { 200: ['The message.', notificationView] },
     problems: [404, ...bodyProblems],
     handle: (call) =>

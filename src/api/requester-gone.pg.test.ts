@@ -1,11 +1,11 @@
 /** A command whose requester may no longer act when its wait is over: an operator is asked, and nothing begins before the answer. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { findBrokenInvariants } from '#domains/commands'
+import { actingFor, findBrokenInvariants, fireSchedule } from '#domains/commands'
 import { type AgentApi, openAgentApi } from '#test/agents'
 import { historyFaults } from '#test/commands'
-import { decodeId } from '#kernel/ids'
-import { accepted, anOrgRole, aPerson, type TestPerson } from '#test/tenant'
+import { decodeId, encodeId } from '#kernel/ids'
+import { accepted, anOrgRole, aPerson, type TestPerson, TRACE } from '#test/tenant'
 
 const OUTSIDE = { subject: 'May', destination: 'external:finance@example.com' }
 
@@ -34,8 +34,8 @@ describe('a requester who may no longer act', () => {
     assert.ok(answer.status < 300, JSON.stringify(answer.body))
     return answer.body as T
   }
-  async function open(commandId: string): Promise<Approval> {
-    const { items } = (await room.get(`/approvals?command_id=${commandId}`, operator.key)).body as { items: Approval[] }
+  async function open(commandId: string, by = operator): Promise<Approval> {
+    const { items } = (await room.get(`/approvals?command_id=${commandId}`, by.key)).body as { items: Approval[] }
     return items[0] ?? assert.fail('nobody is asked')
   }
   const decide = ({ approval_id }: Approval, by: TestPerson, decision = 'approved') =>
@@ -52,8 +52,11 @@ describe('a requester who may no longer act', () => {
     ).items.filter(({ effect_type, status }) => status === 'succeeded' && !/approval|input/.test(effect_type))
 
   /** A new person asks; then something happens to the person, and the owner of the data agrees. */
-  async function agreedAfter(what: (person: TestPerson) => Promise<unknown>): Promise<string> {
-    const person = await aPerson(room.api.world, { orgId: room.api.ours.orgId, slug: room.api.ours.slug }, 'writer')
+  async function agreedAfter(
+    what: (person: TestPerson) => Promise<unknown>,
+    role: 'writer' | 'admin' = 'writer',
+  ): Promise<string> {
+    const person = await aPerson(room.api.world, { orgId: room.api.ours.orgId, slug: room.api.ours.slug }, role)
     const { command_id } = await ask<{ command_id: string }>(
       '/commands',
       { task_name: 'Publish Note', payload: OUTSIDE, idempotency_key: person.keyId },
@@ -71,13 +74,15 @@ describe('a requester who may no longer act', () => {
     room.room.rows(`update identity.workspaces set access_role_id = (select id from identity.org_roles where slug = 'insiders')
       where id = '${room.api.ours.workspace.id}'`)
 
-  for (const [title, what] of [
-    ['left', leaves],
-    ['may only read', reads],
-    ['may not enter the workspace', isShutOut],
+  const writes = (person: TestPerson) => ask(`/people/${userId(person)}/role`, { role: 'writer' }, admin.key)
+  for (const [title, what, role] of [
+    ['left', leaves, 'writer'],
+    ['may only read', reads, 'writer'],
+    ['may not enter the workspace', isShutOut, 'writer'],
+    ['is no longer an administrator', writes, 'admin'],
   ] as const) {
     test(`[M4] ${title}: after the approval an operator is asked, and nothing begins`, async () => {
-      const commandId = await agreedAfter(what)
+      const commandId = await agreedAfter(what, role)
       assert.equal(await stateOf(commandId), 'blocked')
       assert.deepEqual(await done(commandId), [])
       const question = await open(commandId)
@@ -124,6 +129,47 @@ describe('a requester who may no longer act', () => {
     assert.equal(await stateOf(command_id), 'blocked')
     assert.deepEqual(await done(command_id), [])
     assert.equal((await open(command_id)).approval_type, 'requester_gone')
+  })
+
+  test('[6] [M4] policy decides after a wait with the role and the org roles of now', async () => {
+    const { orgId, slug } = room.api.ours
+    const person = await aPerson(room.api.world, { orgId, slug }, 'admin')
+    const { command_id } = await ask<{ command_id: string }>(
+      '/commands',
+      { task_name: 'Publish Note', payload: { destination: 'internal' }, idempotency_key: person.keyId },
+      person.key,
+    )
+    assert.equal(await stateOf(command_id), 'waiting_for_input')
+    await writes(person)
+    await anOrgRole(room.api.world, orgId, 'late', [person])
+    room.room.clock.travel(60_000)
+    await ask(`/commands/${command_id}/input`, { input: { subject: 'May' } }, person.key)
+    assert.equal(await stateOf(command_id), 'blocked')
+    const { items } = (await room.get(`/commands/${command_id}/events`, admin.key)).body as {
+      items: { event_type: string; payload: { input: { context: { metadata: Record<string, unknown> } } } }[]
+    }
+    const judged = items.findLast(({ event_type }) => event_type === 'policy_evaluated')
+    const { role, org_roles } = judged?.payload.input.context.metadata ?? {}
+    assert.deepEqual([role, org_roles], ['writer', ['late']])
+  })
+
+  test('[6] the same holds for a command of a schedule', async () => {
+    const { orgId, slug, workspace } = room.api.ours
+    await anOrgRole(room.api.world, orgId, 'owner', [owner])
+    const person = await aPerson(room.api.world, { orgId, slug }, 'admin')
+    const payload = { subject: 'due', steps: ['connector.hotel.book_a'], decide: 'require_approval' }
+    const due = { workspaceId: workspace.id, dueAt: room.room.clock.now(), traceId: TRACE, requestId: 'req_due' }
+    const by = actingFor(person.principal, TRACE)
+    const spec = { name: 'nightly', command_type: 'work', payload }
+    const { command } = accepted(await fireSchedule(room.room.world, spec, { ...due, by }))
+    const commandId = encodeId('command', command.command_id)
+    await room.room.settle(command.command_id)
+    const asked = await open(commandId, owner)
+    await writes(person)
+    await decide(asked, owner)
+    assert.equal(await stateOf(commandId), 'blocked')
+    assert.deepEqual(await done(commandId), [])
+    assert.equal((await open(commandId)).approval_type, 'requester_gone')
   })
 
   const [FIRST, SECOND] = ['connector.hotel.book_a', 'connector.hotel.book_b']

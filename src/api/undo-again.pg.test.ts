@@ -171,15 +171,16 @@ describe('an undo that does not go through at once', () => {
     })
   })
 
-  test('[D1] an undo that waited runs what was approved or nothing', async () => {
+  test('[D1] [5] an undo that waited runs what was approved, or asks again', async () => {
     const id = await done([A, LIMITED])
     const undoId = await undo(id, writer())
     room.clock.travel(61_000)
     await answer(undoId, 'approved')
     await settle(undoId)
-    assert.deepEqual(calls(), [])
-    const { status, error } = await get(`/commands/${undoId}`)
-    assert.deepEqual([status, error], ['failed', 'The approved content is not what would run now.'])
+    assert.deepEqual([calls(), (await get(`/commands/${undoId}`)).status], [[], 'waiting_for_approval'])
+    await answer(undoId, 'approved')
+    assert.equal(await settle(undoId), 'succeeded')
+    assert.deepEqual(calls(), ['hotel.cancel_a'])
   })
 
   test('[D1] what was undone breaks no promise of the room', async () => {

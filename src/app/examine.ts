@@ -10,6 +10,7 @@ import { countArchived, findBrokenInvariants, invariantCount, listParked } from 
 import { checkInvariants, describeSelfCheck, isOwned, type Scheduler } from '#domains/scheduler'
 import {
   type ConnectionRoom,
+  type Db,
   MAKE_ROOM,
   migrationStatus,
   openCheckedDb,
@@ -25,6 +26,7 @@ import { openLog } from './log.ts'
 import { openStore } from './open-store.ts'
 import { openJobs } from './scheduler.ts'
 import { version } from './version.ts'
+import { listAhead, sayLastRepair } from './watch-clock.ts'
 
 export type DoctorFinding = {
   readonly check: string
@@ -135,7 +137,7 @@ async function checkStuck(url: string): Promise<DoctorFinding[]> {
         count === 0
           ? well('work', 'nothing is stuck')
           : broken('work', `${count} stuck`, '`concord stuck` lists it with the reasons.')
-      return [work, approvalFinding(await listBlocked(engine))]
+      return [work, await clockFinding(db), approvalFinding(await listBlocked(engine))]
     } finally {
       await engine.close()
     }
@@ -149,6 +151,16 @@ function approvalFinding(blocked: Awaited<ReturnType<typeof listBlocked>>): Doct
   if (!first) return well('approvals', 'somebody can decide each of them')
   const found = `${blocked.length} cannot be decided, such as ${encodeId('approval', first.approvalId)}: ${first.reason}`
   return note('approvals', found, first.hint)
+}
+
+/** A running server corrects times that lie ahead of the clock; without one they wait for the next start. */
+async function clockFinding(db: Db): Promise<DoctorFinding> {
+  const ahead = await listAhead(db)
+  if (ahead.length > 0)
+    return note('clock', `${ahead.join(', ')} lie ahead of it: it was set back`, '`concord up` corrects this.')
+  const repaired = await sayLastRepair(db)
+  if (repaired === undefined) return well('clock', 'no recorded time lies ahead of it')
+  return note('clock', repaired, 'Check the time synchronisation (NTP) of the server and of its database.')
 }
 
 /** Returns one finding per broken invariant, or one finding if all hold. */

@@ -10,6 +10,7 @@ import {
   type Notify,
   openApprovalDrive,
   openApprovalTypes,
+  repairApprovalTimes,
 } from '#domains/approvals'
 import {
   archiveArtifacts,
@@ -46,6 +47,7 @@ import {
   openDrive,
   publishArtifactDefinitions,
   reconcileCommands,
+  repairCommandTimes,
   shippedPolicies,
   shippedSchedulesFor,
 } from '#domains/commands'
@@ -67,6 +69,7 @@ import type { Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
 import { every, FINISHED } from './lifecycle.ts'
 import { sleep, type SystemDeps } from './system-deps.ts'
+import { openClockWatch } from './watch-clock.ts'
 
 export type OpenedWork = {
   readonly runtime: Runtime
@@ -109,6 +112,8 @@ export type WorkOptions = {
 
 /** A committed command is started within 5 s even if the process died between the commit and the wake. */
 const RECONCILE_MS = 1_000
+/** The longest delay until a clock that was set back is noticed. */
+const CLOCK_MS = 1_000
 /** The longest delay until a candidate shows the outcome of its command. */
 const FOLLOW_MS = 1_000
 /** Retention is in days, and a blob without a row is kept for an hour. */
@@ -228,7 +233,10 @@ export async function openWork(
     return opened
   }
   const stopRenewing = every(RENEW_MS, () => commands.renewTurns(), log)
+  const repairs = [() => repairCommandTimes(commands.deps), () => repairApprovalTimes(approvals)]
+  const readClock = openClockWatch({ db, now: deps.now, log, runtime, repairs })
   const stops = [
+    every(CLOCK_MS, readClock, log),
     every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),
     every(RECONCILE_MS, () => askChangedOnce(approvals, newTraceId(), log), log),
     every(ALERT_MS, openAlertSweep(alerts), log),

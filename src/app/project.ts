@@ -41,7 +41,7 @@ export type Project = {
    * (`slack:finance`), all names of a scheme (`slack:*`). Every other destination but `internal` is outside.
    */
   readonly inside?: readonly string[]
-  /** Sources for `vault://` and `keyring://` references. `env://` and `file://` are built in. */
+  /** Sources for `vault://`, `secret://` and `keyring://` references. `env://` and `file://` are built in. */
   readonly secrets?: SecretSources
 }
 

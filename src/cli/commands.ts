@@ -158,13 +158,14 @@ export function commandVerbs(cli: Cli): Verbs {
       description: 'explain the status of a command: who asked, which rules applied, who decided',
       examples: [`concord why ${ID}`],
       ask: (id: string) => askServer<Explanation>(cli, 'GET', pathOf('command', id, '/explanation')),
-      async say({ summary, archived_note, chain }, id) {
+      async say({ summary, archived_note, truncated, chain }, id) {
         // The chain ends with an approval: people may still have to answer.
         const asked = chain.at(-1)?.kind === 'approval' ? await listWhoAnswers(cli, id) : []
         const parts = [
           `${colorsOf(terminal).bold(showLine(summary))}\n`,
           archived_note ? `${showLine(archived_note)}\n` : '',
           chain.length === 0 ? '' : table(steps, chain),
+          truncated ? `These are the first events. concord history show ${id} shows all of them.\n` : '',
           asked.length === 0 ? '' : `${asked.join('\n')}\n`,
         ]
         return parts.filter(Boolean).join('\n')

@@ -36,11 +36,15 @@ export function exampleId(kind: IdKind): string {
   return `${idPrefixes[kind]}_0197f3b2c4d57a8e9b0c1d2e3f405161`
 }
 
-/** An id of one kind, prefixed or as a UUID; the parsed value is the UUID. */
-export function idField(kind: IdKind) {
+/** An id of one kind, prefixed or as a UUID; the parsed value is the UUID. `noun` is what callers call it, if not by its kind. */
+export function idField(kind: IdKind, noun?: string) {
   const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
   const pattern = `^(?:${idPrefixes[kind]}_[0-9a-f]{32}|${uuid})$`
-  return parsedField((text) => decodeId(kind, text)).meta({ type: 'string', pattern, example: exampleId(kind) })
+  const decode = (text: string) => {
+    const id = decodeId(kind, text)
+    return id.ok || noun === undefined ? id : { ...id, reason: `${quote(text)} is not the id of a ${noun}.` }
+  }
+  return parsedField(decode).meta({ type: 'string', pattern, example: exampleId(kind) })
 }
 
 /** An id as shown to callers. */

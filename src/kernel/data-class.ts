@@ -2,7 +2,8 @@
 import type { JsonObject, JsonValue } from './json-value.ts'
 import { formatPath, isJsonObject } from './json-value.ts'
 import { accept, type Decision, refuse } from './refusal.ts'
-import { findSecret, isSecretReference, sayFinding } from './secrets/find-secret.ts'
+import { findSecret, sayFinding } from './secrets/find-secret.ts'
+import { isSecretReference } from './secrets/reference.ts'
 
 /** From the least to the most restricted. */
 export const dataClasses = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret'] as const

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { secretCanaries } from '#test/secret-canaries'
-import { hasSecretShape, redactText, redactValue } from './secret-shapes.ts'
+import { hasSecretShape, redactText } from './secret-shapes.ts'
 import { findSecret } from './secrets/find-secret.ts'
+import { redactValue } from './secrets/redact-value.ts'
 
 const secrets = [
   'ck_9f3b2c4d57a8_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',

@@ -69,6 +69,7 @@ export function inEnvironment(runtime: Runtime, environment: string | undefined)
       runtime.wake(process, queue === undefined ? options : { ...options, queue: inside(queue) }),
     reserveSlot: (queue) => runtime.reserveSlot(inside(queue)),
     health: () => runtime.health(),
+    repairTimes: (also) => runtime.repairTimes(also),
     async describe(process) {
       const view = await runtime.describe(process)
       return view && { ...view, queue: queueOutOf(environment, view.queue) }

@@ -2,6 +2,7 @@
  * The port to durable execution: processes take turns. Nothing here names an engine. An engine fits behind the port if it can
  * give a process a turn soon after a wake, at a due time, and again after a crash.
  */
+import type { RepairedTime } from '#kernel/clock'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { Decision } from '#kernel/refusal'
 import type { Fence } from './fence.ts'
@@ -151,6 +152,11 @@ export interface Runtime {
   /** Returns undefined when the process has no open turn: it waits for a wake, has ended, or was never woken. */
   describe(process: Process): Promise<ProcessView | undefined>
   health(): Promise<RuntimeHealth>
+  /**
+   * Corrects times that were written while the clock was ahead, and records them together with those that the caller has corrected. Call it
+   * at the start and after the clock was set back.
+   */
+  repairTimes(also?: readonly RepairedTime[]): Promise<readonly RepairedTime[]>
 
   /** Creates or replaces the spec of that name; decisions about past due times stay. */
   schedule(spec: RuntimeSchedule): Promise<Decision<ScheduleView>>

@@ -49,6 +49,21 @@ test('[SCD-05] P19: each due time is decided once and has one key, however many 
   )
 })
 
+test('[M2] [SCD-05] after a clock that was ahead is set right, every due time by the right clock fires that had not fired before', () => {
+  const minute = 60_000
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 6_000 }), fc.integer({ min: 0, max: 120 }), (aheadMinutes, laterMinutes) => {
+      const line = aLine({ cron: '*/10 * * * *', zone: 'UTC', missed: 'all' })
+      const ahead = planSchedule(line, 0, new Date(start.getTime() + aheadMinutes * minute))
+      const back = planSchedule(ahead.line, 0, start)
+      assert.deepEqual(back.fire, [])
+      assert.deepEqual(back.next, { t: 'wait', until: new Date(start.getTime() + 10 * minute) })
+      const later = planSchedule(back.line, 0, new Date(start.getTime() + laterMinutes * minute))
+      assert.equal(later.fire.length, Math.floor(laterMinutes / 10))
+    }),
+  )
+})
+
 test('a firing starts after its jitter, under the key of its due time', () => {
   const line = aLine({ cron: '0 3 * * *', zone: 'UTC', jitterMs: 60_000 })
   assert.deepEqual(planSchedule(line, 0, new Date('2026-03-01T03:00:30Z')).fire, [])

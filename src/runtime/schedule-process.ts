@@ -68,14 +68,16 @@ export function nextFiringAt({ spec, decidedUntil }: ScheduleLine): Date | null 
 /** Plans one turn. `openCount` is the number of firings that have not ended. */
 export function planSchedule(line: ScheduleLine, openCount: number, now: Date): ScheduleTurn {
   const { spec } = line
+  // A due time in the future was decided while the clock was ahead; those between now and then are not decided.
+  const decidedUntil = line.decidedUntil > now ? now : line.decidedUntil
   const fields = parseCron(spec.cron)
   if (!fields.ok) return { line, fire: [], next: { t: 'wait', until: null } }
   const { jitterMs = 0 } = spec
-  const due = dueTimes(fields.value, spec.zone ?? 'UTC', line.decidedUntil, new Date(now.getTime() - jitterMs))
+  const due = dueTimes(fields.value, spec.zone ?? 'UTC', decidedUntil, new Date(now.getTime() - jitterMs))
   const plan = planFirings({
     name: spec.name,
     dueTimes: due,
-    lastDueAt: line.decidedUntil,
+    lastDueAt: decidedUntil,
     now,
     misfire: spec.missed,
     jitterMs,
@@ -100,7 +102,7 @@ export function planSchedule(line: ScheduleLine, openCount: number, now: Date): 
   }
   const decided = {
     ...line,
-    decidedUntil: due.at(-1) ?? line.decidedUntil,
+    decidedUntil: due.at(-1) ?? decidedUntil,
     lastDueAt: due.at(-1) ?? line.lastDueAt,
     heldDueAt: held,
     firedCount: line.firedCount + fire.length,

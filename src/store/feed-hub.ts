@@ -37,7 +37,13 @@ export function openFeedHub<M extends Message>(
     }
     const stop = new AbortController()
     const followers = new Set([follower])
-    const started = findFeedEnd(db).then((after) => void deliver(workspaceId, after, followers, stop.signal))
+    const started = findFeedEnd(db).then((after) => {
+      // Without a reader the followers end: each resumes after its last event, in a new room.
+      deliver(workspaceId, after, followers, stop.signal).catch((error: unknown) => {
+        if (rooms.get(workspaceId) === room) rooms.delete(workspaceId)
+        for (const each of followers) each.fail(error)
+      })
+    })
     const room = { followers, stop, started }
     rooms.set(workspaceId, room)
     return room
@@ -89,6 +95,8 @@ export function openFeedHub<M extends Message>(
 
 type Follower<M> = {
   take(message: M): void
+  /** Ends it: `next` throws the error. */
+  fail(error: unknown): void
   /** Undefined when the signal is aborted. Throws for a follower that was too slow: it resumes after its last event. */
   next(): Promise<M | undefined>
 }
@@ -97,6 +105,7 @@ function openFollower<M extends Message>(signal: AbortSignal): Follower<M> {
   let queue: M[] = []
   let bytes = 0
   let isTooSlow = false
+  let fault: { readonly error: unknown } | undefined
   let wake = () => {}
   signal.addEventListener('abort', () => wake(), { once: true })
   return {
@@ -109,13 +118,18 @@ function openFollower<M extends Message>(signal: AbortSignal): Follower<M> {
       } else if (!isTooSlow) queue.push(message)
       wake()
     },
+    fail(error) {
+      fault = { error }
+      wake()
+    },
     async next() {
-      while (queue.length === 0 && !isTooSlow && !signal.aborted)
+      while (queue.length === 0 && !isTooSlow && !fault && !signal.aborted)
         await new Promise<void>((resolve) => {
           wake = resolve
         })
       if (signal.aborted) return undefined
       if (isTooSlow) throw new Error('The follower was too slow for its events.')
+      if (fault && queue.length === 0) throw fault.error
       const message = queue.shift()
       bytes -= message?.bytes ?? 0
       return message

@@ -10,6 +10,7 @@ import { openDb } from './db.ts'
 import { appendEvents } from './events.ts'
 import { findFeedEnd, readFeed, readPage } from './feed.ts'
 import { followFeed, type FollowOptions } from './feed-follow.ts'
+import { openFeedHub } from './feed-hub.ts'
 import { openNotices } from './notices.ts'
 import type { Sql } from './statement.ts'
 
@@ -345,5 +346,28 @@ describe('the feed', () => {
       stop.abort()
       await done
     })
+  })
+
+  test('a reader of a hub that fails ends its followers with the error, and the next follower gets a new reader', async () => {
+    let isBroken = true
+    const hub = openFeedHub(opened.db, { pollMs: 5 }, (event) => {
+      if (isBroken) throw new Error('no message')
+      return { cursor: event.cursor, bytes: 1, id: event.event_id }
+    })
+    const stop = new AbortController()
+    const follow = async () =>
+      hub.follow({ workspaceId: command.workspace_id, after: await findFeedEnd(opened.db), signal: stop.signal })
+    const [first, second] = [await follow(), await follow()]
+    const failed = [assert.rejects(first.next(), /no message/), assert.rejects(second.next(), /no message/)]
+    await append(opened.db, ids(1))
+    await Promise.all(failed)
+    isBroken = false
+    const third = await follow()
+    const next = third.next()
+    const [id = ''] = ids(1)
+    await append(opened.db, [id])
+    assert.equal((await next).value?.id, id)
+    stop.abort()
+    await third.return(undefined)
   })
 })

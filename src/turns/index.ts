@@ -11,12 +11,14 @@ export {
 export { overdueRows, reconcile } from './reconcile.ts'
 export { ABORT_TOKEN, inProcessToken, isInProcessToken, turnTable } from './turn-table.ts'
 export {
+  capLeases,
   isStillHeld,
   keepHeld,
   LATE,
   settleTurn,
   takeTurn,
   type Turn,
+  type TurnDeps,
   type TurnRoom,
   withDeadline,
 } from './turn.ts'

@@ -34,6 +34,8 @@ export type TurnTable<Row> = {
   readonly renewAll: Statement<{ readonly turn_token: string }>
   /** $1 id, $2 token. Releases the turn, so that the next one need not wait for the lease to expire. */
   readonly drop: Statement<{ readonly id: string }>
+  /** $1 and $2 the leases of an in-process turn and of any other, $3 the tolerance, in ms. Shortens a lease that is longer: the clock was ahead when it was given. */
+  readonly cap: Statement<{ readonly id: string; readonly ahead_ms: number }>
   /** $1 id, $2 lowest in-process token, $3 abort token. */
   readonly findInProcess: Statement<{ readonly turn_until: Date | null }>
 }
@@ -51,7 +53,9 @@ type TurnTableSpec = {
   readonly isOpen: string
 }
 
-const leaseOf = (ms: string) => `statement_timestamp() + make_interval(secs => ${ms}::double precision / 1000)`
+const leaseOf = (ms: string) => `statement_timestamp() + make_interval(secs => (${ms})::double precision / 1000)`
+/** $1 and $2 as in `cap`. */
+const ownLease = `case when t.turn_token >= '${LOWEST_IN_PROCESS_TOKEN}' then $1::double precision else $2::double precision end`
 
 export function turnTable<Row>({ room, table, id, columns, mayTake, isOpen }: TurnTableSpec): TurnTable<Row> {
   return {
@@ -91,6 +95,17 @@ where u.turn_token not in (
       `${room}_drop_turn`,
       `update ${table} as t set turn_token = null, turn_until = null
 where t.${id} = $1::uuid and t.turn_token = $2::uuid returning t.${id} as id`,
+    ),
+    cap: statement(
+      `${room}_cap_turns`,
+      `with ahead as materialized (
+  select t.${id} as id, (extract(epoch from t.turn_until - statement_timestamp()) * 1000)::double precision as ahead_ms
+  from ${table} as t
+  where (${isOpen}) and t.turn_token < '${ABORT_TOKEN}' and t.turn_until > ${leaseOf(`${ownLease} + $3::double precision`)}
+  for no key update
+)
+update ${table} as t set turn_until = ${leaseOf(ownLease)} from ahead as a
+where t.${id} = a.id returning t.${id} as id, a.ahead_ms`,
     ),
     findInProcess: statement(
       `${room}_find_in_process_turn`,

@@ -1,5 +1,5 @@
 /** One turn of a process: its token, the row as last read or written, whether the turn still holds the row, and the calls it makes. */
-import type { Clock } from '#kernel/clock'
+import { AHEAD_MAX_MS, type Clock } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Fence, Next, Process, Runtime } from '#runtime'
 import type { Db, Sql } from '#store'
@@ -18,6 +18,11 @@ export type TurnDeps = {
   readonly now: Clock
   readonly sleep: Sleep
   readonly wake: Runtime['wake']
+}
+
+/** Shortens the leases that were given while the clock was ahead, to their own length from now. */
+export async function capLeases({ db }: Pick<TurnDeps, 'db'>, { cap }: Pick<TurnTable<unknown>, 'cap'>) {
+  return db.run(cap, [IN_PROCESS_TURN_MS, TURN_MS, AHEAD_MAX_MS])
 }
 
 /** A room's settings for the kit: its kind of process, its table, and how to read what belongs to a held row. */

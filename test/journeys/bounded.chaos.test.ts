@@ -42,6 +42,22 @@ describe('lists of large rows', () => {
        from generate_series(1, ${EVENTS}) as n`,
       [workspace.id],
     )
+    // What a provider answered when it was asked again.
+    await db.query(
+      `with made as materialized (select jsonb_build_object('outcome', 'done', 'result', repeat('r', 1000000)) as note)
+       insert into concord.domain_effects (domain_effect_id, workspace_id, command_id, effect_type, effect_payload, status, declaration_order,
+         read_back, completed_at)
+       select gen_random_uuid(), c.workspace_id, c.command_id, 'report.make', '{}', 'succeeded', 0, made.note, now() from concord.commands as c, made
+       where c.command_id <> '0197f3b2-c4d5-7a8e-9b0c-000000000001'`,
+    )
+    await db.query(
+      `with made as materialized (select jsonb_build_object('text', repeat('y', 1000000)) as result)
+       insert into concord.domain_effects (domain_effect_id, workspace_id, command_id, effect_type, effect_payload, status, declaration_order,
+         result, completed_at)
+       select gen_random_uuid(), $1, '0197f3b2-c4d5-7a8e-9b0c-000000000002', 'report.make', made.result, 'succeeded', n, made.result, now()
+       from generate_series(1, 60) as n, made`,
+      [workspace.id],
+    )
     await db.query(
       `insert into concord.domain_effects (domain_effect_id, workspace_id, command_id, effect_type, effect_payload, status, declaration_order,
          result, completed_at)
@@ -71,6 +87,15 @@ describe('lists of large rows', () => {
 
   test('[H2] six pages of 500 at once, of commands, their content and the audit, leave the server running', async () => {
     for (const path of ['/commands?limit=500', '/commands?limit=500&include=payload,result', '/audit?limit=500']) {
+      const answers = await Promise.all(Array.from({ length: 6 }, () => get(path)))
+      for (const text of answers) assert.ok(text.length <= ANSWER_BYTES_MAX, `${path}: ${text.length} bytes`)
+    }
+    assert.equal((JSON.parse(await get('/health')) as { status: string }).status, 'ok')
+  })
+
+  test('[H2] an explanation, and one command, need none of the results of its effects', async () => {
+    const command = '/commands/cmd_0197f3b2c4d57a8e9b0c000000000002'
+    for (const path of [`${command}/explanation`, command]) {
       const answers = await Promise.all(Array.from({ length: 6 }, () => get(path)))
       for (const text of answers) assert.ok(text.length <= ANSWER_BYTES_MAX, `${path}: ${text.length} bytes`)
     }

@@ -18,6 +18,7 @@ const JOBS = 'jobs.db'
 describe('secrets at a real server', () => {
   const canaries = secretCanaries(SEED)
   const inMetadata = `plain${randomBytes(8).toString('hex')}`
+  const inResult = `plain${randomBytes(8).toString('hex')}`
   let key: string
   const server = withServer({
     project: 'notes',
@@ -27,12 +28,16 @@ describe('secrets at a real server', () => {
       CONCORD_RATE_LIMIT: '10000000',
       NOTES_shaped: JSON.stringify({ from: canaries[0]?.text }),
       NOTES_named: JSON.stringify({ login: { password: inMetadata } }),
+      NOTES_ANSWER_login: JSON.stringify({
+        session: { access_token: inResult, token_count: 3 },
+        headers: [{ name: 'X-Api-Key', value: inResult }],
+      }),
     }),
     async ready({ adminKey }) {
       key = await adminKey()
     },
   })
-  const planted = new Set<string>([inMetadata, canaries[0]?.core ?? ''])
+  const planted = new Set<string>([inMetadata, inResult, canaries[0]?.core ?? ''])
 
   async function send(path: string, body: object, method = 'POST') {
     const response = await fetch(`${server.address}${path}`, {
@@ -124,6 +129,49 @@ describe('secrets at a real server', () => {
     }
   })
 
+  test('[H4] [SEC-06] a secret in the words of a person is refused in memory and in commands, and words about it are kept', async () => {
+    const doors = [
+      (text: string) => memory({ content: { note: text } }),
+      (text: string) => send('/commands', { task_name: 'Note', payload: { subject: 's', text } }),
+    ]
+    for (const door of doors) {
+      for (const text of [
+        'My password is swordfish',
+        'The pin is 1234',
+        'passcode: tulip',
+        'Set the wifi password to swordfish.',
+        'swordfish is my password',
+        '{"password":"q","user":"ada"}',
+        'password=$3cr3t',
+        'login --password swordfish',
+        'token=mine://swordfish',
+      ]) {
+        const answer = await door(text)
+        assert.equal(answer.status, 422, `${text}: ${answer.text}`)
+        assert.match(answer.body['code'] ?? '', /[.]secret$/, text)
+      }
+      for (const text of ['The password is stored in Vault', 'Reset the password', 'password=vault://team/db'])
+        assert.equal((await door(text)).status, 202, text)
+    }
+  })
+
+  test('[H4] [SEC-06] the result of an effect is stored without what the name of a field makes a secret', async () => {
+    const { body } = await send('/commands', { task_name: 'Note', payload: { subject: 'login' } })
+    let result: object | undefined
+    await until(async () => {
+      const [row] = await server.database.db.query<{ result: { answer?: object } | null }>(
+        `select result from concord.domain_effects where command_id = $1`,
+        [body['command_id']?.replace(/^cmd_/, '')],
+      )
+      result = row?.result?.answer
+      return result !== undefined
+    }, 'the result of the effect')
+    assert.deepEqual(result, {
+      session: { access_token: '[redacted]', token_count: 3 },
+      headers: [{ name: 'X-Api-Key', value: '[redacted]' }],
+    })
+  })
+
   test('[M5] [SEC-06] an artifact with a secret in its metadata is not written', async () => {
     for (const subject of ['shaped', 'named']) {
       const { body } = await send('/commands', { task_name: 'Note', payload: { subject } })
@@ -135,7 +183,9 @@ describe('secrets at a real server', () => {
         return row?.status === 'failed'
       }, 'the command to fail')
     }
-    assert.deepEqual(await server.database.db.query('select 1 from concord.artifacts'), [])
+    const stored = `select 1 from concord.artifacts a join concord.commands c using (command_id)
+      where c.payload->>'subject' in ('shaped', 'named')`
+    assert.deepEqual(await server.database.db.query(stored), [])
   })
 
   test('[L15] a cron expression has at most 500 characters', async () => {

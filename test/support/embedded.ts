@@ -26,6 +26,12 @@ export async function aHome(t: TestContext, name = 'home'): Promise<string> {
   return home
 }
 
+/** Ends the database of a home as a power cut would. */
+export async function killDatabase(home: string): Promise<void> {
+  const running = await findLivePostmaster(path.join(home, 'postgres'))
+  if (running) process.kill(running.pid, 'SIGKILL')
+}
+
 /** Created once per test file: copying a stopped home takes a third of the time of initdb. */
 let pattern: Promise<string> | undefined
 

@@ -168,7 +168,7 @@ export async function openMemoryRoom(deps: Partial<MemoryOptions> = {}): Promise
       const decider = { ...admin, orgRoles: ['data_owner'] }
       const { memory_candidate_id: candidateId } = candidate
       accepted(
-        await decideCandidate(approvals, byPerson(decider, TRACE), {
+        await decideCandidate(world, approvals, byPerson(decider, TRACE), {
           workspaceId,
           candidateId,
           decision,

@@ -57,6 +57,80 @@ const SHAPES: Readonly<Record<string, (hex: string) => string>> = {
   'a card': (hex) => `cvv=123 password=${hex}`,
 }
 
+/** The same secrets in the spellings of people and of programs. */
+const VARIATIONS: Readonly<Record<string, (hex: string) => string>> = {
+  'a spoken password': (hex) => `My password is ${hex}`,
+  'a password of something': (hex) => `The password for the staging database is ${hex}.`,
+  'a past password': (hex) => `Until May my password was ${hex}!`,
+  'a password after is and a colon': (hex) => `The wifi password is: ${hex}`,
+  'a changed password': (hex) => `Please set the admin password to ${hex}, thanks`,
+  'a password before its name': (hex) => `${hex} is my password.`,
+  'a password in quotation marks': (hex) => `Log in with password "${hex}" as ada`,
+  'a password after a space': (hex) => `user ada password ${hex}`,
+  'a password after a dash': (hex) => `Password - ${hex}`,
+  'a password after an arrow': (hex) => `password -> ${hex}`,
+  'a possessive': (hex) => `The password's ${hex}`,
+  'a passcode': (hex) => `passcode: ${hex}`,
+  'a passphrase in words': (hex) => `my pass phrase is ${hex}`,
+  'a one-time code': (hex) => `Your one-time code is ${hex}.`,
+  'an access code': (hex) => `The access code for the door is ${hex}`,
+  'an assigned one-time password': (hex) => `otp=${hex}`,
+  'a spoken token': (hex) => `The token is ${hex}.`,
+  'a spoken API key': (hex) => `our api key is ${hex}`,
+  'JSON in a sentence': (hex) => `It sent {"user":"ada","password":"${hex}","ttl":5} twice`,
+  'JSON in JSON': (hex) => JSON.stringify(JSON.stringify({ password: hex })),
+  'JSON with spaces': (hex) => `{ "secret" : "${hex}" }`,
+  'JSON with single quotes': (hex) => `{'passwd': '${hex}'}`,
+  'JSON with an escaped name': (hex) => `{"p\\u0061ssword":"${hex}"}`,
+  'a pair in JSON': (hex) => `[{"name":"password","value":"${hex}"}]`,
+  'a list of pairs in JSON': (hex) => `[["X-Api-Key","${hex}"],["Accept","json"]]`,
+  'options in JSON': (hex) => `["login","--password","${hex}"]`,
+  YAML: (hex) => `user: ada\npassword: ${hex}\n`,
+  TOML: (hex) => `client_secret = "${hex}"`,
+  XML: (hex) => `<login><password>${hex}</password></login>`,
+  'a row of an INI file': (hex) => `[db]\nuser=ada\npass=${hex}`,
+  'a dollar sign': (hex) => `password=$${hex}`,
+  'a dollar sign after a colon': (hex) => `password: $3${hex}`,
+  'a value that begins with your': (hex) => `password=your${hex}`,
+  'a value that begins with a bracket': (hex) => `password=[${hex}`,
+  'a value that begins with a brace': (hex) => `password={${hex}~`,
+  'a value with a comma': (hex) => `password="a,${hex}"`,
+  'a value with spaces': (hex) => `password='my ${hex}'`,
+  'an address as a value': (hex) => `password=https://${hex}`,
+  'an unknown scheme': (hex) => `token=mine://${hex}`,
+  'a long option': (hex) => `deploy --password ${hex} --verbose`,
+  'a long option with =': (hex) => `deploy --api-key=${hex}`,
+  'an option of mysql': (hex) => `mysql -u root -p${hex} shop`,
+  'an option of sshpass': (hex) => `sshpass -p ${hex} ssh ada@host`,
+  'an option of docker': (hex) => `docker login -u ada -p ${hex} registry.example`,
+  'an option of redis-cli': (hex) => `redis-cli -h db -a ${hex} ping`,
+  'a camel-case name': (hex) => `dbPassword=${hex}`,
+  'a kebab-case name': (hex) => `db-password=${hex}`,
+  'a name with dots': (hex) => `spring.datasource.password=${hex}`,
+  'a name with a version': (hex) => `signing_secret_v1=${hex}`,
+  'a name with a suffix': (hex) => `PASSWORD_PROD=${hex}`,
+  'a name with digits for letters': (hex) => `p4ssw0rd=${hex}`,
+  'recovery codes': (hex) => `recovery_codes=${hex}`,
+  'a short name': (hex) => `pass=${hex}`,
+  auth: (hex) => `auth=${hex}`,
+  'a header': (hex) => `X-Auth-Token: ${hex}`,
+  'a cookie': (hex) => `Set-Cookie: session_token=${hex}; Path=/`,
+  'percent-encoding, twice': (hex) => `password%253D${hex}`,
+  'percent-encoded letters': (hex) => `%70assword=${hex}`,
+  'an escape': (hex) => `\\u0070assword=${hex}`,
+  'a combining mark': (hex) => `pa\u0301ssword=${hex}`,
+  'a sentence in another case': (hex) => `MY PASSWORD IS ${hex}`,
+  'two secrets': (hex) => `password=${hex} and next=%3Ftoken%3D${hex}`,
+}
+
+/** The secret itself is encoded: what is searched for afterwards is the encoded text. */
+const ENCODED: Readonly<Record<string, (hex: string) => string>> = {
+  base64: (hex) => Buffer.from(`password=${hex}`).toString('base64'),
+  'base64 of JSON': (hex) => Buffer.from(`{"password":"${hex}"}`).toString('base64url'),
+  'a sentence in base64': (hex) => `see ${Buffer.from(`my password is ${hex}`).toString('base64')} for it`,
+  hex: (hex) => Buffer.from(`token=${hex}`).toString('hex'),
+}
+
 /** Shannon entropy, in bits per character. */
 function entropyOf(text: string): number {
   const counts = Map.groupBy(text, (letter) => letter)
@@ -104,11 +178,12 @@ function coreOf(text: string): string {
 }
 
 export function secretCanaries(seed: number): readonly SecretCanary[] {
+  const shapes = { ...SHAPES, ...VARIATIONS, ...ENCODED }
   const hexes = fc.sample(fc.stringMatching(/^[0-9a-f]{7}[0-9][0-9a-f]{15}[a-f]$/), {
     seed,
-    numRuns: Object.keys(SHAPES).length * 2,
+    numRuns: Object.keys(shapes).length * 2,
   })
-  const own = Object.entries(SHAPES).map(([name, shape], at): SecretCanary => {
+  const own = Object.entries(shapes).map(([name, shape], at): SecretCanary => {
     const hex = [...new Set(hexes)][at] ?? ''
     const text = shape(hex)
     return { name, text, core: text.includes(hex) ? hex : coreOf(text) }

@@ -12,7 +12,7 @@ const planted = {
 `,
   'src/runtime/port.ts': `import type { Fence } from './fence.ts'`,
   'src/runtime/dbos/runtime.ts': '',
-  'test/conformance/dbos-runtime.pg.test.ts': `import { runtimeCases } from './runtime.case.ts'`,
+  'test/conformance/dbos-runtime.chaos.test.ts': `import { runtimeCases } from './runtime.case.ts'`,
 }
 const found = (change: Record<string, string>) => checkContracts(plantTree({ ...planted, ...change }))
 
@@ -20,7 +20,7 @@ describe('contracts', () => {
   test('a contract, its suite and its adapter are fine', () => assertFindings(found({}), []))
 
   test('[PRM-10] an adapter without a suite is found', () => {
-    assertFindings(found({ 'test/conformance/dbos-runtime.pg.test.ts': '' }), [
+    assertFindings(found({ 'test/conformance/dbos-runtime.chaos.test.ts': '' }), [
       'src/runtime/dbos/runtime.ts: is not put through test/conformance/runtime.case.ts',
     ])
     assertFindings(found({ 'src/runtime/restate/runtime.ts': '' }), [

@@ -71,8 +71,8 @@ function isJudged(tree: Tree, suite: string, adapter: string): boolean {
   const kind = posix.basename(suite, '.case.ts')
   const file = posix.basename(adapter, '.ts')
   const name = file.includes('-') ? file.replace(/-\w+$/, '') : posix.basename(posix.dirname(adapter))
-  return [`${name}-${kind}.test.ts`, `${name}-${kind}.pg.test.ts`].some((each) =>
-    findImports(tree.get(`${posix.dirname(suite)}/${each}`) ?? '').some(
+  return ['', '.pg', '.chaos'].some((needs) =>
+    findImports(tree.get(`${posix.dirname(suite)}/${name}-${kind}${needs}.test.ts`) ?? '').some(
       ({ specifier, kind: how }) => specifier === `./${kind}.case.ts` && how === 'import',
     ),
   )

@@ -30,7 +30,7 @@ export const countedElsewhere = `array(
 /**
  * One statement decides one vote: in time, still open, for the content that was shown, not by the requester unless allowed,
  * and each person once per command. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
- * quorum. Finds the approval by its id alone: `is true` keeps the workspace from any index.
+ * quorum. Finds the approval by its id alone: `is true` keeps the workspace and the state from any index.
  */
 function voteText(
   { approval, workspace, person, personFor, key, state, reason, hash, at }: VoteSql,
@@ -47,7 +47,7 @@ function voteText(
      decided_by = case when ${isFinal} then ${person} end,
      decision_reason = case when ${isFinal} then ${reason} end
    ${from}
-   where t.approval_id = ${approval} and (t.workspace_id = ${workspace}) is true and t.status = 'pending'
+   where t.approval_id = ${approval} and (t.workspace_id = ${workspace}) is true and (t.status = 'pending') is true
      and (t.expires_at is null or t.expires_at > statement_timestamp())
      and t.payload_hash = ${hash}
      and (${state} <> 'approved' or not array[${person}, ${personFor}] && (t.approved_by || t.approved_for || ${countedElsewhere}))
@@ -74,15 +74,16 @@ const castVote = statement<StoredApproval>(
 
 /**
  * The vote and its event as common table expressions of a larger statement: they write if `given` is true and the row is as it was read. `told` has
- * a row if they did. `param` holds the JSON of all their values.
+ * a row if they did. `values` holds the JSON of all their values but the id of the approval: from a JSON value the planner read every open
+ * approval.
  */
-export const voteExpressions = (param: string, given: string): string => `v as materialized (
-  select * from json_to_record(${param}::json) as v(approval_id uuid, version text, person text, person_for text, key_id uuid, state text, reason text, hash text,
+export const voteExpressions = (id: string, values: string, given: string): string => `v as materialized (
+  select * from json_to_record(${values}::json) as v(version text, person text, person_for text, key_id uuid, state text, reason text, hash text,
     entry_id uuid, workspace_id uuid, command_id uuid, trace_id text, created_at timestamptz, audit_type text, events json)
 ), voted as (
   ${voteText(
     {
-      approval: 'v.approval_id',
+      approval: `${id}::uuid`,
       workspace: 'v.workspace_id',
       person: 'v.person',
       personFor: 'v.person_for',

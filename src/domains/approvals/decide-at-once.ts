@@ -90,9 +90,8 @@ export async function decideAtOnce(
   const voted = applyVote(approval, vote, at)
   const next = nextStep(voted, others)
   if (voted.status !== 'approved' || next !== 'run_command') return undefined
-  const value = JSON.stringify({
+  const values = JSON.stringify({
     ...approvalTable.eventRow(approval, actorAs(actor, 'approver'), factOf(deps, { approval, vote, voted, at })),
-    approval_id: approval.approval_id,
     version,
     person: vote.person,
     person_for: vote.for ?? vote.person,
@@ -101,7 +100,8 @@ export async function decideAtOnce(
     reason: vote.reason,
     hash: approval.payload_hash,
   })
-  const isWritten = await write({ approval: voted, next, by: actor, at }, command, { text: voteExpressions, value })
+  const cast = { text: voteExpressions, id: approval.approval_id, values }
+  const isWritten = await write({ approval: voted, next, by: actor, at }, command, cast)
   return isWritten ? accept({ approval: voted, next }) : undefined
 }
 

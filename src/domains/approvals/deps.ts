@@ -85,10 +85,11 @@ export type AnswerAtOnce = {
   readonly write: (resolution: Resolution, command: LockedCommand, vote: JoinedVote) => Promise<boolean>
 }
 
-/** Common table expressions for the statement of the owner, the last of them `told`, and the value of their only parameter. */
+/** Common table expressions for the statement of the owner, the last of them `told`, and the values of their two parameters. */
 export type JoinedVote = {
-  readonly text: (param: string, given: string) => string
-  readonly value: string
+  readonly text: (id: string, values: string, given: string) => string
+  readonly id: string
+  readonly values: string
 }
 
 /** The row of the owner under its lock; only the owner reads `held`. */

@@ -4,6 +4,7 @@ export {
   type ApprovalRequest,
   type ApprovedContent,
   decisionValues,
+  editsOf,
   resumeSteps,
   type StoredApproval,
   type ReviewPacket,
@@ -38,7 +39,13 @@ export {
 export { findRequestsBlocked, findStanding, listBlocked, type Standing } from './check-deciders.ts'
 export { appChannel, openSignedPost, webhookChannel } from './notify-approvers.ts'
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive, recordResumedApproval } from './drive-approval.ts'
-export { askChanged, escalateApprovals, expireApprovals, remindApprovers } from './sweep-approvals.ts'
+export {
+  askChanged,
+  escalateApprovals,
+  expireApprovals,
+  remindApprovers,
+  repairApprovalTimes,
+} from './sweep-approvals.ts'
 export {
   type ApprovalEdit,
   checkApproved,

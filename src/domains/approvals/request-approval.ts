@@ -9,6 +9,7 @@ import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'
 import { actorAs, approvalTable, cancelApprovals } from './approval.ts'
 import {
   approvalHash,
+  editsOf,
   type ApprovalRequest,
   type AskedContract,
   type RequestPayload,
@@ -358,12 +359,6 @@ export async function supersedeApprovals(
     await tx.run(replaceApprovals, [workspaceId, commandId, ids, first.approval_id, first.payload_hash])
   }
   return accept(fresh)
-}
-
-/** The person who edited the content stays its author when it is asked about again. A row of an older version shows only where the requester confirms. */
-function editsOf({ request_payload: { edits, approvers }, requested_by, approver }: StoredApproval) {
-  if (!edits) return {}
-  return { edits: { refs: approvers.includes(requested_by) ? [approver] : [], ...edits } }
 }
 
 /**

@@ -132,6 +132,12 @@ export function approvalHash({ arguments: args, effects, policy_version, command
   return hash('sha256', canonicalJson({ arguments: args, effects, policy_version, command_version }))
 }
 
+/** The person who edited the content stays its author when it is asked about again. A row of an older version shows only where the requester confirms. */
+export function editsOf({ request_payload: { edits, approvers }, requested_by, approver }: StoredApproval) {
+  if (!edits) return {}
+  return { edits: { refs: approvers.includes(requested_by) ? [approver] : [], ...edits } }
+}
+
 export type ApprovalRequest = {
   readonly workspaceId: string
   readonly commandId: string

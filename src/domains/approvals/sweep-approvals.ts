@@ -3,6 +3,7 @@
  * concurrent sweepers do each thing once.
  */
 import { type Actor, bySystem } from '#kernel/actor'
+import { AHEAD_MAX_MS, type RepairedTime } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
 import { approvalTable, findDatabaseTime } from './approval.ts'
@@ -155,6 +156,30 @@ export async function expireApprovals(
   const actor = bySystem(traceId)
   const { done, failed } = await eachAlone(deps, overdue, (tx, row) => expireOne(tx, deps, actor, row))
   return { expired: done.length, failed, more: overdue.length === limit }
+}
+
+/** Reminders, escalation and expiry count from `created_at`. Uses approvals_inbox_ix. */
+const repairOpen = statement<{ readonly id: string; readonly ahead_ms: number }>(
+  'approvals.repair_times',
+  `with ahead as materialized (
+     select t.approval_id, t.created_at - statement_timestamp() as lead
+       from concord.approvals t
+      where t.status = 'pending' and t.created_at > statement_timestamp() + make_interval(secs => ${AHEAD_MAX_MS / 1_000})
+        for no key update
+   )
+   update concord.approvals t
+      set created_at = t.created_at - a.lead, expires_at = t.expires_at - a.lead,
+          review_packet = case when t.expires_at is null then t.review_packet else t.review_packet || jsonb_build_object('expiration',
+            to_char((t.expires_at - a.lead) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) end
+     from ahead a
+    where t.approval_id = a.approval_id
+   returning t.approval_id as id, (extract(epoch from a.lead) * 1000)::double precision as ahead_ms`,
+)
+
+/** An approval that was requested while the clock was ahead keeps the length of its deadline, counted from now. */
+export async function repairApprovalTimes({ db }: Pick<ApprovalDeps, 'db'>): Promise<readonly RepairedTime[]> {
+  const rows = await db.run(repairOpen)
+  return rows.map(({ id, ahead_ms }) => ({ what: 'approval', id, aheadMs: ahead_ms }))
 }
 
 /** Returns undefined when the approval was answered meanwhile. */

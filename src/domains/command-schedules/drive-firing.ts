@@ -38,14 +38,14 @@ const findFired = statement<FiredCommand>(
 )
 
 /**
- * Records the newest firing for display; a late older one changes nothing. $1 schedule, $2 due at, $3 command or null, $4 refusal
+ * Records the newest firing for display; a late older one changes nothing, unless the newest lies in the future: the clock was ahead then. $1 schedule, $2 due at, $3 command or null, $4 refusal
  * or null.
  */
 const noteFiring = statement(
   'schedules.note_firing',
   `update schedules.command_schedules t
       set last_due_at = $2::timestamptz, last_command_id = $3::uuid, last_refusal = $4::text
-    where t.schedule_id = $1::uuid and (t.last_due_at is null or t.last_due_at <= $2::timestamptz)`,
+    where t.schedule_id = $1::uuid and (t.last_due_at is null or t.last_due_at <= $2::timestamptz or t.last_due_at > statement_timestamp())`,
 )
 
 const done: Next = { t: 'done' }

@@ -102,7 +102,7 @@ const results: readonly CallResult[] = [
 ]
 
 describe('a step of a command', () => {
-  const everySeen: Seen = { ...seen, facts: {}, parents: [], approved: accept(null) }
+  const everySeen: Seen = { ...seen, facts: {}, parents: [], approved: accept([]) }
   const firstId = () => running().effects[0]?.domain_effect_id ?? ''
   const stories: readonly (readonly [string, CommandWithEffects, Seen])[] = [
     ...statesOf(commandMachine).flatMap((status) => [

@@ -31,7 +31,7 @@ import {
   type Who,
   type Write,
 } from './change.ts'
-import { planAsks, requestInput, sayDifference } from './asks.ts'
+import { planAsks, requestInput, sayChanged } from './asks.ts'
 import { contractKeyOf, moveKey, takeContractKey } from './command-keys.ts'
 import {
   type CommandWithEffects,
@@ -58,7 +58,7 @@ import {
   validatePayload,
   wakeOptionsOf,
 } from './tasks.ts'
-import { requesterOf } from './requester.ts'
+import { requesterOf, withPresentRights } from './requester.ts'
 import { wakeDependents, type WriteResult } from './write-command.ts'
 
 export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
@@ -132,7 +132,7 @@ function foldAnswered(
   const at = now()
   const turn = { token, name: inProcessTurnName(processOf(found.command.command_id)) }
   // The statement that writes the fold casts the last vote, and every other approval of the command has agreed to its hash.
-  const seen = { catalog, random, turn, hasParents: found.hasParents, approved: accept(undefined) }
+  const seen = { catalog, random, turn, hasParents: found.hasParents, approved: accept([]) }
   try {
     const folded = fold(applyChanges(openDraft(found, 'any', at), changes, at), seen, at, newId)
     const { next, draft } = folded
@@ -287,16 +287,7 @@ async function askAgain(
   if (!found) return refuseMissing()
   const asked = await decideAgain(deps, tx, found, found.command.payload, systemActor)
   if (!asked.ok) return refuse('commands.plan.changed', `The plan has changed and cannot be approved: ${asked.reason}`)
-  return accept(
-    asked.value.map((request) => {
-      const { why, ...packet } = request.packet
-      const changed = sayDifference(approval.request_payload, request.content)
-      return {
-        ...request,
-        packet: { ...packet, why: `The plan has changed since people were asked: ${changed}. ${why}` },
-      }
-    }),
-  )
+  return accept(sayChanged(asked.value, approval.request_payload))
 }
 
 /** The hash of what would run now. Undefined while people are not asked, or while the task is missing. A plan that cannot be made has no hash. */
@@ -333,11 +324,12 @@ async function decideAgain(
   const key = contractKeyOf(task, verdict.payload, 'edits')
   if (!key.ok) return key
   const command = { ...found.command, payload: verdict.payload }
-  const facts = await gatherFacts(deps, command, task.factNames)
+  const present = await withPresentRights(deps, command)
+  const facts = await gatherFacts(deps, present, task.factNames)
   const drafts = draftEffects(task, command, facts)
   if (!drafts.ok) return drafts
   const content = contentOf(task, verdict.payload, drafts.value)
-  const question = askPolicy(task, command, facts)
+  const question = askPolicy(task, present, facts)
   const at = deps.now()
   const outcome = decidePolicyOutcome(task, question.result, true, at)
   if (outcome.t !== 'approval')

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type ApprovalOwner, decideApproval, expireApprovals } from '#domains/approvals'
 import { byPerson } from '#kernel/actor'
+import { listStatements } from '#store'
 import { decider, historyFaults, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { proofSize } from '#test/proof-size'
 import { countRoundTrips } from '#test/round-trips'
@@ -85,6 +86,27 @@ describe('an answer in one read and one write', () => {
       `select 1 from concord.domain_effects where command_id = $1 and effect_type like 'connector.%' and attempt > 0`,
       [id],
     )
+
+  test('the statement finds approvals by their id or their command, however few the planner expects', async () => {
+    const { approvalId } = await asked()
+    assert.equal(await decide(approvalId), 'run_command')
+    await idle()
+    const voted = listStatements().filter(({ name }) => name.endsWith('_voted'))
+    assert.ok(voted.length > 0)
+    for (const { text } of voted) {
+      const lines = await room.db.transaction(
+        (tx) => tx.query(`explain (generic_plan) ${text}`),
+        'begin; set local enable_seqscan = off',
+      )
+      const plan = lines.map((line) => Object.values(line).join()).join('\n')
+      const indexes = plan.matchAll(/ (?:using|Index Scan on) (approvals_\w+)/g)
+      assert.deepEqual(
+        new Set([...indexes].map(([, name]) => name)),
+        new Set(['approvals_command_ix', 'approvals_pk']),
+        plan,
+      )
+    }
+  })
 
   test('[M4] a requester who left: the vote and the question to the operator are written, or neither', async () => {
     const { id, approvalId } = await asked()

@@ -91,7 +91,7 @@ function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand,
 }
 
 /** Says what differs between two contents of one command. */
-export function sayDifference(before: ApprovedContent, after: ApprovedContent): string {
+function sayDifference(before: ApprovedContent, after: ApprovedContent): string {
   const texts = ({ effects }: ApprovedContent) => effects.map((effect) => canonicalJson(effect))
   const [old, now] = [texts(before), texts(after)]
   const parts = [
@@ -108,6 +108,18 @@ export function sayDifference(before: ApprovedContent, after: ApprovedContent): 
       : [`the policy is ${after.policy_version} instead of ${before.policy_version}`]),
   ]
   return parts.length > 0 ? parts.join('; ') : 'the order of its effects'
+}
+
+/** The same requests, with what has changed since people were asked about `before`. */
+export function sayChanged(requests: readonly ApprovalRequest[], before: ApprovedContent): readonly ApprovalRequest[] {
+  return requests.map((request) => {
+    const { why, ...packet } = request.packet
+    const changed = sayDifference(before, request.content)
+    return {
+      ...request,
+      packet: { ...packet, why: `The plan has changed since people were asked: ${changed}. ${why}` },
+    }
+  })
 }
 
 const isEqual = (left: JsonValue | undefined, right: JsonValue | undefined) =>

@@ -2,7 +2,7 @@
  * One step of a command as data: what the step knows (`Seen`), the changes it makes, and what follows (`AfterStep`). The changes of
  * successive steps add up to one `Write`. Pure.
  */
-import type { ApprovalRequest } from '#domains/approvals'
+import type { ApprovalRequest, StoredApproval } from '#domains/approvals'
 import type { Actor } from '#kernel/actor'
 import type { Random } from '#kernel/clock'
 import type { ErrorClass } from '#kernel/error-classes'
@@ -13,6 +13,7 @@ import type { Decision } from '#kernel/refusal'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type {
   AwaitedRow,
+  CommandContext,
   CommandPatch,
   CommandWithEffects,
   EffectPatch,
@@ -330,8 +331,10 @@ export type Seen = {
   /** Set when the unique index has refused the key of an effect. */
   readonly tries?: EffectTries | undefined
   readonly facts?: Readonly<Record<string, unknown>>
+  /** Of the request, with the present rights of the requester. Loaded with the facts. */
+  readonly context?: CommandContext
   readonly parents?: readonly ParentFact[]
-  readonly approved?: Decision<unknown>
+  readonly approved?: Decision<readonly StoredApproval[]>
   readonly awaited?: { readonly commandId: string; readonly row: AwaitedRow | undefined }
 }
 

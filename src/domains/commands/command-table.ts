@@ -279,22 +279,13 @@ const findAlone = statement<StoredCommand>(
 )
 
 /** Without its effects, whose payloads and results may be large. */
-export async function readCommandAlone(
+export async function readCommand(
   sql: Sql,
   workspaceId: string,
   commandId: string,
 ): Promise<Decision<{ readonly command: StoredCommand }>> {
   const [command] = isUuid(commandId) ? await sql.run(findAlone, [commandId, workspaceId]) : []
   return command ? accept({ command }) : refuseMissing()
-}
-
-export async function readCommand(
-  sql: Sql,
-  workspaceId: string,
-  commandId: string,
-): Promise<Decision<CommandWithEffects>> {
-  const found = await findCommand(sql, workspaceId, commandId)
-  return found ? accept(found) : refuseMissing()
 }
 
 /** Both statements are one round trip. The second begins when the first has its lock, so it sees all earlier commits. */

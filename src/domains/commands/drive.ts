@@ -48,7 +48,7 @@ import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
 import { type EffectTries, effectKeyOf, keyOfTry } from './plan.ts'
 import { isFreed } from './standing.ts'
-import { askRequesterGone, findRequesterGone, isBegin, requesterOf } from './requester.ts'
+import { askRequesterGone, findRequesterGone, isBegin, requesterOf, withPresentRights } from './requester.ts'
 import { wakeDependents } from './write-command.ts'
 import { readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
 import { asEffect } from './undo-plan.ts'
@@ -167,8 +167,11 @@ async function load(
   const { db, catalog } = deps
   const { workspace_id: workspaceId, command_id: commandId, payload_hash: payloadHash } = command
   switch (needed.what) {
-    case 'facts':
-      return { facts: await gatherFacts(deps, command, taskOf(catalog, command)?.factNames ?? []) }
+    case 'facts': {
+      const { context, ...asked } = await withPresentRights(deps, command)
+      const facts = await gatherFacts(deps, { ...asked, context }, taskOf(catalog, command)?.factNames ?? [])
+      return { facts, context }
+    }
     case 'parents':
       return { parents: await db.run(listParents, [commandId]) }
     case 'approved':

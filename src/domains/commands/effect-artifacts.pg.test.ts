@@ -9,7 +9,7 @@ import { decider, openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import { readCommand } from './command-table.ts'
+import { findCommand } from './command-table.ts'
 import { compensateCommand, retryCommand } from './change-command.ts'
 import { PUBLISH_ARTIFACT } from './publish-artifact.ts'
 import { actingFor } from './deps.ts'
@@ -277,7 +277,9 @@ describe('artifacts of effects', () => {
       const by = actingFor(room.ours.people.writer.principal, TRACE)
       const retried = await retryCommand(commands.world, by, { workspaceId, commandId: id })
       assert.equal(!retried.ok && retried.code, 'commands.retry.in_doubt')
-      const { command, effects } = accepted(await readCommand(room.db, workspaceId, id))
+      const found = await findCommand(room.db, workspaceId, id)
+      assert.ok(found)
+      const { command, effects } = found
       assert.equal(isFreed({ command, effects }), false)
       const { kept } = planUndo(effects, commands.world.catalog, commands.world.now())
       assert.ok(kept.some(({ effect: { effect_type }, why }) => effect_type === effect && why === 'in_doubt'))

@@ -9,7 +9,7 @@ import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { sayState } from '#kernel/say-state'
 import { ABORT_TOKEN } from '#turns'
-import type { CommandWithEffects, StoredCommand } from './command-table.ts'
+import type { StoredCommand } from './command-table.ts'
 import type { StoredArchive } from './history/history-archive.ts'
 import { sayTaskGone } from './tasks.ts'
 
@@ -60,8 +60,11 @@ type ExplanationFacts = {
   readonly undoes?: StoredCommand
 }
 
+/** Not its effects, whose payloads and results may be large: the events say what was done. */
+type Explained = { readonly command: StoredCommand }
+
 type Kind = ExplainedStep['kind']
-type Say = (event: HistoryEvent, found: CommandWithEffects, who: (actor: unknown) => string) => string | undefined
+type Say = (event: HistoryEvent, found: Explained, who: (actor: unknown) => string) => string | undefined
 
 const text = (value: unknown) =>
   typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value)
@@ -209,7 +212,7 @@ function sayEnd(payload: HistoryEvent['payload']): string | undefined {
   return `It ${sayState(to)}${because(payload['error'] ?? payload['error_class'] ?? payload['reason'])}.`
 }
 
-function sayAborted({ turn_token, completed_at }: CommandWithEffects['command']): string {
+function sayAborted({ turn_token, completed_at }: StoredCommand): string {
   if (turn_token !== ABORT_TOKEN || completed_at !== null) return ''
   return ', and an operator has stopped it (`concord stuck resume` resumes it)'
 }
@@ -227,7 +230,7 @@ function sayStandings(standings: readonly Standing[]): string {
 
 /** The people whom the explanation names, so that their names are looked up once. */
 export function actorsOf(
-  { command }: CommandWithEffects,
+  { command }: Explained,
   events: readonly HistoryEvent[],
   edits: readonly ApprovalEdit[],
 ): readonly string[] {
@@ -243,7 +246,7 @@ export function actorsOf(
 }
 
 export function explainCommand(
-  found: CommandWithEffects,
+  found: Explained,
   events: readonly HistoryEvent[],
   { names = new Map(), edits = [], fields, isTaskGone = false, standings = [], undo, undoes }: ExplanationFacts = {},
 ): Explanation {
@@ -359,6 +362,7 @@ export const explanationView = z
       .string()
       .nullable()
       .meta({ description: 'Where the rest of the story is, and what to do to read it.' }),
+    truncated: z.boolean().meta({ description: 'The chain ends before the last event; `…/events` lists them all.' }),
     chain: z.array(
       z.object({
         kind: z.string(),
@@ -381,11 +385,13 @@ export function toExplanationView(
   commandId: string,
   { summary, chain }: Explanation,
   archives: readonly StoredArchive[],
+  isTruncated: boolean,
 ): z.infer<typeof explanationView> {
   return {
     summary,
     archived: toArchivedView(archives),
     archived_note: archives.length === 0 ? null : sayArchived(commandId, archives),
+    truncated: isTruncated,
     chain: chain.map((step) => ({ ...step, at: formatInstant(step.at), event_id: encodeId('event', step.event_id) })),
   }
 }

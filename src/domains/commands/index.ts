@@ -43,8 +43,8 @@ export { defineTask } from './catalog/definitions.ts'
 export {
   COMMAND_KIND,
   type CommandWithEffects,
+  findCommand,
   readCommand,
-  readCommandAlone,
   refuseMissing,
   type StoredCommand,
 } from './command-table.ts'
@@ -75,6 +75,7 @@ export {
   undoBody,
 } from './contract.ts'
 export { openDrive, reconcileCommands } from './drive.ts'
+export { repairCommandTimes } from './repair-times.ts'
 
 export {
   actorsOf,

@@ -1,13 +1,13 @@
 /** The first part of a command's life: validate the payload, ask policy, then refuse, wait for people, or plan. Pure. */
 import { hash } from 'node:crypto'
-import { approvalHash, approverRef } from '#domains/approvals'
+import { approvalHash, type ApprovalRequest, approverRef, editsOf, type StoredApproval } from '#domains/approvals'
 import { canonicalJson } from '#kernel/canonical-json'
 import type { NewId } from '#kernel/clock'
 import { highestClass } from '#kernel/data-class'
 import type { JsonValue } from '#kernel/json-value'
 import { evaluatePolicy, type PolicyResult } from '#kernel/policy/evaluate'
 import { higherRisk, type PolicyInput, type RiskLevel } from '#kernel/policy/policy'
-import { type NeededApproval, planAsks, type PolicyOutcome, requestEffects, requestInput } from './asks.ts'
+import { type NeededApproval, planAsks, type PolicyOutcome, requestEffects, requestInput, sayChanged } from './asks.ts'
 import type { EffectDraft } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { isSyncTask } from './catalog/primitives.ts'
@@ -61,8 +61,17 @@ function askInput(
   return { changes: [...before, ...changes], next: { t: 'wait', until: expiresAt } }
 }
 
-/** `validated`: policy decides whether to refuse, wait, ask people, or plan. */
-export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
+/**
+ * `validated`: policy decides whether to refuse, wait, ask people, or plan. `approved`: `gates` agreed to something else than what would run, so people
+ * are asked again, with the difference.
+ */
+export function decide(
+  found: CommandWithEffects,
+  seen: Seen,
+  at: Date,
+  newId: NewId,
+  gates?: readonly StoredApproval[],
+): Step {
   const task = taskOf(seen.catalog, found.command)
   if (!task) return fail('internal_error', 'The task of this command is no longer registered.')
   if (!seen.facts) return need('facts')
@@ -70,30 +79,33 @@ export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: N
   const effects = drafts.ok ? drafts.value : []
   const content = contentOf(task, found.command.payload, effects)
   const command = { ...found.command, payload_hash: approvalHash(content) }
-  const question = askPolicy(task, command, seen.facts)
+  const question = askPolicy(task, { ...command, context: seen.context ?? command.context }, seen.facts)
+  const evaluated = emitEvent('policy_evaluated', systemActor, question.record)
   const asked = [
+    ...(gates ? [move('waiting_for_approval', systemActor, { reason: 'plan_changed' })] : []),
     set({ payload: command.payload, payload_hash: command.payload_hash }),
-    emitEvent('policy_evaluated', systemActor, question.record),
+    evaluated,
   ]
   const isOperationGated = effects.some(
     ({ effect_type }) => seen.catalog.effects.get(effect_type)?.operation?.approval_required,
   )
-  const outcome = decidePolicyOutcome(task, question.result, isOperationGated, at)
+  const outcome = decidePolicyOutcome(task, question.result, isOperationGated || gates !== undefined, at)
   switch (outcome.t) {
     case 'deny':
       return fail('policy_denied', outcome.reason, ...asked)
     case 'input':
       return askInput(found, task, outcome.fields, at, newId, asked)
     case 'delay':
-      return rest(outcome.until, ...asked)
+      return rest(outcome.until, ...(gates ? [evaluated] : asked))
     case 'approval': {
       const riskLevel = highestRisk(seen.catalog, question, effects)
-      const requests = planAsks({ task, command, outcome, content, riskLevel, effects: found.effects })
+      const first = planAsks({ task, command, outcome, content, riskLevel, effects: found.effects })
+      const requests = askAnew(first, gates)
       const approvers = outcome.approvers.map(({ approver }) => approver)
       const { reason } = outcome
       const changes = [
         ...asked,
-        move('waiting_for_approval', systemActor, { approvers, reason }),
+        ...(gates ? [] : [move('waiting_for_approval', systemActor, { approvers, reason })]),
         ...requestEffects(requests, found.effects, at, newId).map((effect) => planEffect(effect, systemActor)),
         releaseTurn(null),
       ]
@@ -111,6 +123,13 @@ export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: N
   }
 }
 
+/** The person who edited the content stays its author. */
+function askAnew(requests: readonly ApprovalRequest[], gates: readonly StoredApproval[] = []) {
+  const gate = gates.find(({ request_payload }) => request_payload.edits) ?? gates[0]
+  if (!gate) return requests
+  return sayChanged(requests, gate.request_payload).map((request) => ({ ...request, ...editsOf(gate) }))
+}
+
 /** `approved`: runs exactly what was approved. The approvals must have the hash of the command, and so must the effects as drafted now. */
 export function planApproved(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
   const { command } = found
@@ -124,9 +143,13 @@ export function planApproved(found: CommandWithEffects, seen: Seen, at: Date, ne
   if (task.fn.reads_facts && !seen.facts) return need('facts')
   const drafts = draftEffects(task, command, seen.facts)
   const isSame = drafts.ok && approvalHash(contentOf(task, command.payload, drafts.value)) === command.payload_hash
-  if (!seen.approved.ok || !isSame) {
-    const reason = seen.approved.ok ? 'The approved content is not what would run now.' : seen.approved.reason
-    return fail('validation_error', reason, move('queued', systemActor))
+  const cannotRun = (reason: string) => fail('validation_error', reason, move('queued', systemActor))
+  if (!seen.approved.ok) return cannotRun(seen.approved.reason)
+  if (!drafts.ok) return cannotRun(drafts.reason)
+  if (!isSame) {
+    const { t: verdict } = validatePayload(task.type, task.spec, command.payload)
+    if (verdict !== 'fits') return cannotRun('The approved payload is no longer valid for its contract.')
+    return decide(found, seen, at, newId, seen.approved.value)
   }
   const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved: true, facts: seen.facts }
   // Clears the error of a command that had to wait for its task.

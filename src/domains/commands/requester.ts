@@ -1,9 +1,9 @@
 /**
- * Before an effect begins, the statement that records its begin checks that the requester may still act. If not, the effect does not begin and
- * an operator is asked: nothing happens in the name of a person who left.
+ * Before an effect begins, the statement that records its begin checks that the requester may still act, with the role of the request. If not, the
+ * effect does not begin and an operator is asked: nothing happens in the name of a person who left or was demoted.
  */
 import type { ApprovalRequest } from '#domains/approvals'
-import { hasLeft } from '#domains/identity'
+import { findMember, hasLeft, platformRoles } from '#domains/identity'
 import { isUuid } from '#kernel/ids'
 import { statement } from '#store'
 import type { Folded } from './advance.ts'
@@ -22,16 +22,42 @@ export function requesterOf({ requested_by }: Pick<StoredCommand, 'requested_by'
   return isUuid(id) ? id : undefined
 }
 
-/** A condition: the person may no longer act in the workspace, and no operator has agreed to continue the command. */
-export const isRequesterGone = (userId: string, workspaceId: string, commandId: string): string =>
-  `(${hasLeft(userId, workspaceId)} and not exists (select from concord.approvals a
-      where a.command_id = ${commandId} and a.approval_type = '${REQUESTER_GONE}' and a.status = 'approved'))`
+/**
+ * A condition about the command `c`: the person may no longer act as at the request, and no operator has agreed to continue the command. `offset 0`:
+ * Postgres looks for the answer of this command, where it could read every approval first.
+ */
+export const isRequesterGone = (userId: string): string =>
+  `(${hasLeft(userId, 'c.workspace_id', `c.context->'metadata'->>'role'`)} and not exists (select from concord.approvals a
+      where a.command_id = c.command_id and a.approval_type = '${REQUESTER_GONE}' and a.status = 'approved' offset 0))`
 
 /** $1 user, $2 workspace, $3 command. */
 const findGone = statement<{ readonly gone: boolean }>(
   'commands_find_requester_gone',
-  `select ${isRequesterGone('$1::uuid', '$2::uuid', '$3::uuid')} as gone`,
+  `select ${isRequesterGone('$1::uuid')} as gone from concord.commands as c
+where c.workspace_id = $2::uuid and c.command_id = $3::uuid`,
 )
+
+/** A policy decision this long after the request is made with the rights of now. */
+const RIGHTS_FRESH_MS = 5_000
+
+/**
+ * The command with the present role and org roles of its requester, for a policy decision after a wait. As it is while the request is fresh, and for a
+ * person who may no longer act: about these an operator is asked before anything begins.
+ */
+export async function withPresentRights(
+  { db, now }: Pick<CommandDeps, 'db' | 'now'>,
+  command: StoredCommand,
+): Promise<StoredCommand> {
+  const { metadata } = command.context
+  const userId = requesterOf(command)
+  const roleMax = platformRoles.find((role) => role === metadata['role'])
+  const isFresh = now().getTime() - command.created_at.getTime() < RIGHTS_FRESH_MS
+  if (userId === undefined || roleMax === undefined || isFresh) return command
+  const member = await findMember(db, { userId, workspaceId: command.workspace_id, roleMax })
+  if (!member || member.role === 'reader') return command
+  const rights = { role: member.role, org_roles: member.orgRoles }
+  return { ...command, context: { ...command.context, metadata: { ...metadata, ...rights } } }
+}
 
 /** An attempt whose predecessor is in doubt settles it, as a look-up does: it is no begin. */
 export const isBegin = (effect: StoredEffect) => readBackOf(effect).outcome !== 'unknown'
@@ -73,7 +99,7 @@ function requestOf(
       : { arguments: command.payload, effects: [], policy_version: 'none', command_version: 'none' },
     packet: {
       requestedAction: `Continue ${command.task_name ?? command.command_type} although its requester may no longer act.`,
-      why: 'The requester left, may only read, or may not enter this workspace any more.',
+      why: 'The requester left, has a lower role than at the request, or may not enter this workspace any more.',
       affected: [effect_type],
       policy: 'Nothing begins in the name of a person who may no longer act.',
       afterApproval:

@@ -4,9 +4,9 @@ import { idView } from '#contract'
 import type { Actor } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { type Db, scoped, statement } from '#store'
+import { type Db, type Paged, scoped, statement } from '#store'
 import { reasonOf } from './cancel-command.ts'
-import { findCommand, listForeignUndos, readCommand, type StoredCommand } from './command-table.ts'
+import { listForeignUndos, readCommand, type StoredCommand } from './command-table.ts'
 import { commandStatus } from './contract.ts'
 import { type CommandDeps, isAllowed } from './deps.ts'
 import type { HistoryEvent } from './explain-command.ts'
@@ -78,7 +78,7 @@ export async function listUndos(
 const EVENTS_MAX = 1_000
 
 type UndoLinks = {
-  readonly undo?: { readonly command: StoredCommand; readonly events: readonly HistoryEvent[] }
+  readonly undo?: { readonly command: StoredCommand; readonly events: readonly (HistoryEvent & Paged)[] }
   readonly undoes?: StoredCommand
 }
 
@@ -86,17 +86,18 @@ type UndoLinks = {
 export async function readUndoLinks(db: Db, command: StoredCommand): Promise<UndoLinks> {
   const { workspace_id: workspaceId, command_id: commandId } = command
   if (command.command_type === UNDO_TYPE) {
-    const undoes = await findCommand(db, workspaceId, undoneIdOf(command.payload))
-    return undoes ? { undoes: undoes.command } : {}
+    const undoes = await readCommand(db, workspaceId, undoneIdOf(command.payload))
+    return undoes.ok ? { undoes: undoes.value.command } : {}
   }
   const undo = (await listUndos(db, workspaceId, [commandId]))(commandId)
-  const found = undo && (await findCommand(db, workspaceId, undo.command_id))
-  if (!found) return {}
-  const page = { afterSeq: null, limit: EVENTS_MAX }
+  const found = undo && (await readCommand(db, workspaceId, undo.command_id))
+  if (!found?.ok) return {}
+  const { command: last } = found.value
+  const page = { afterSeq: null, limit: EVENTS_MAX, withoutResults: true }
   return {
     undo: {
-      command: found.command,
-      events: await listCommandEvents(db, workspaceId, found.command.command_id, page),
+      command: last,
+      events: await listCommandEvents(db, workspaceId, last.command_id, page),
     },
   }
 }

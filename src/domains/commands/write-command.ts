@@ -136,7 +136,7 @@ const marked = ({ among, notAmong }: Ids) => `, waiting as materialized (
 )`
 
 const mayBegin = `
-    and (w.requester is null or not ${isRequesterGone('w.requester', 'c.workspace_id', 'c.command_id')})`
+    and (w.requester is null or not ${isRequesterGone('w.requester')})`
 
 type Parts = {
   readonly isBatch: boolean
@@ -157,6 +157,7 @@ type Joined = { readonly version: string; readonly vote: JoinedVote }
 
 function textOf({ isBatch, plans, touches, moves, splits, begins }: Parts, vote: JoinedVote | undefined): string {
   const next = plans ? 4 : 3
+  const last = touches ? next + 2 : next
   const ids = isBatch ? manyIds : oneId
   return [
     `with w as materialized (
@@ -166,9 +167,10 @@ function textOf({ isBatch, plans, touches, moves, splits, begins }: Parts, vote:
       takes_ms double precision, at timestamptz, set jsonb, version text, requester uuid)
 )`,
     vote
-      ? `${held(begins ? mayBegin : '')}, ${vote.text(`$${touches ? next + 2 : next}`, 'exists (select from held)')}`
+      ? `${held(begins ? mayBegin : '')}, ${vote.text(`$${last}`, `$${last + 1}`, 'exists (select from held)')}`
       : '',
-    moved(ids, `${vote ? '\n    and exists (select from told)' : ''}${begins ? mayBegin : ''}`),
+    // What begins was already allowed to begin by `held`, which has locked the row.
+    moved(ids, vote ? '\n    and exists (select from told)' : begins ? mayBegin : ''),
     plans ? `, planned as (${insertEffects('$3', 'moved')})` : '',
     touches ? touched(ids, `$${next}`, `$${next + 1}`) : '',
     logged(splits),
@@ -280,7 +282,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
     parts.isBatch ? ids : ids[0],
     ...(parts.plans ? [JSON.stringify(effects)] : []),
     ...(parts.touches ? [JSON.stringify(moves), moves.map(({ domain_effect_id }) => domain_effect_id)] : []),
-    ...(joined ? [joined.vote.value] : []),
+    ...(joined ? [joined.vote.id, joined.vote.values] : []),
   ])
 }
 

@@ -10,7 +10,7 @@ export const connectorRefusals = {
   'connectors.template.unfilled': ['invalid', 'Send the field in the payload, or remove it from the template.'],
   'connectors.secret.reference': [
     'invalid',
-    'Write env://NAME, file:///path, keyring://service/account or vault://path.',
+    'Write env://NAME, file:///path, keyring://service/account, secret://name or vault://path.',
   ],
   'connectors.secret.no_source': ['configuration', 'Configure the source of such secrets, or use env:// or file://.'],
   'connectors.secret.missing': ['configuration', 'Store the secret at the reference, and start again.'],

@@ -3,11 +3,10 @@ import { Buffer } from 'node:buffer'
 import { open } from 'node:fs/promises'
 import { isJsonObject, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { redactText, redactValue } from '#kernel/secret-shapes'
+import { redactText } from '#kernel/secret-shapes'
+import { redactValue } from '#kernel/secrets/redact-value'
+import { type SecretScheme, secretSchemes, splitReference } from '#kernel/secrets/reference'
 import { type CallContext, type ConnectorDefinition, ConnectorFailure } from './connector.ts'
-
-const secretSchemes = ['env', 'file', 'keyring', 'vault'] as const
-export type SecretScheme = (typeof secretSchemes)[number]
 
 /** Returns the value, or undefined if there is none. Throws if the source is unavailable. */
 export type SecretSource = (place: string) => Promise<string | undefined>
@@ -15,22 +14,20 @@ export type SecretSources = Readonly<Partial<Record<SecretScheme, SecretSource>>
 
 export type Secrets = { resolve(reference: string): Promise<Decision<string>> }
 
-const REFERENCE = /^(env|file|keyring|vault):\/\/([\w./:@-]{1,400})$/
-
 /** A shorter secret cannot be removed from an answer without damaging it. */
 const SECRET_CHARS_MIN = 6
 
 export function parseSecretReference(
   text: string,
 ): Decision<{ readonly scheme: SecretScheme; readonly place: string }> {
-  const [, scheme, place] = REFERENCE.exec(text) ?? []
+  const reference = splitReference(text)
   // The refusal does not show the text: it may be the secret.
-  if (scheme === undefined || place === undefined)
+  if (!reference)
     return refuse('connectors.secret.reference', 'This is not a reference to a secret.', {
-      hint: 'Write env://NAME, file:///path, keyring://service/account or vault://path.',
+      hint: 'Write env://NAME, file:///path, keyring://service/account, secret://name or vault://path.',
       facts: { schemes: secretSchemes },
     })
-  return accept({ scheme: scheme as SecretScheme, place })
+  return accept(reference)
 }
 
 export function openSecrets(sources: SecretSources): Secrets {

@@ -3,6 +3,7 @@ import type { Principal } from '#kernel/actor'
 import {
   createLocalJWKSet,
   createRemoteJWKSet,
+  decodeJwt,
   errors,
   type JSONWebKeySet,
   jwtVerify,
@@ -232,7 +233,8 @@ export function openAuthenticator(deps: AuthenticatorDeps): Authenticator {
     const principal = await authenticate(bearer)
     if (!principal.ok) return principal
     const workspace = await resolveWorkspace(deps, principal.value, sources)
-    return accept({ principal: principal.value, workspace, access: undefined })
+    const tokenLeftMs = (decodeJwt(bearer).exp ?? 0) * 1_000 - deps.now().getTime()
+    return accept({ principal: principal.value, workspace, access: undefined, tokenLeftMs })
   }
   const { elapsedMs = () => deps.now().getTime() } = deps
   return { authenticate, callers: openCallers(look, elapsedMs), close: () => use.settle() }

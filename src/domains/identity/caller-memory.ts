@@ -13,8 +13,10 @@ import type { Workspace, WorkspaceSources } from './workspace.ts'
 export type Looked = {
   readonly principal: Principal
   readonly workspace: Decision<Workspace>
-  /** Undefined for a token, which is not remembered: it is checked anyway, and only its provider knows its end. */
+  /** Undefined for a token, which is not remembered. */
   readonly access: { readonly version: string; readonly leftMs: number } | undefined
+  /** How long a token is still valid; its provider may end it earlier. */
+  readonly tokenLeftMs?: number
 }
 
 type RememberedCaller = {

@@ -99,10 +99,10 @@ export function mayEnter(userId: string): string {
                        where m.org_id = w.org_id and m.role_id = w.access_role_id and m.user_id = ${userId}))`
 }
 
-/** A condition: the user left, may only read, or may not enter the workspace. */
-export const hasLeft = (userId: string, workspaceId: string): string =>
+/** A condition: the user left, may only read, is no longer the administrator that `roleThen` says, or may not enter the workspace. */
+export const hasLeft = (userId: string, workspaceId: string, roleThen: string): string =>
   `exists (select from identity.users u where u.id = ${userId}
-      and (u.deactivated_at is not null or u.role = 'reader' or not exists (select from identity.workspaces w
+      and (u.deactivated_at is not null or u.role = 'reader' or (u.role <> 'admin' and ${roleThen} = 'admin') or not exists (select from identity.workspaces w
              where w.id = ${workspaceId} and w.org_id = u.org_id and w.archived_at is null and ${mayEnter('u.id')})))`
 
 /** $1 user, $2 workspace. Returns no row when the person left, or when the workspace is archived or closed to them. */

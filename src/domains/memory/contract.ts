@@ -99,7 +99,12 @@ export const memoryView = z
   .meta({ id: 'Memory', description: 'One memory.' })
 
 export const memoryListView = z
-  .object({ items: z.array(memoryView) })
+  .object({
+    items: z.array(memoryView),
+    truncated: z.boolean().meta({
+      description: 'The list ended at 4 MiB, before its limit. Narrow the search, or read single memories by id.',
+    }),
+  })
   .meta({ id: 'MemoryList', description: 'What was found, best first; the read is on record.' })
 
 export const candidateView = z

@@ -61,8 +61,8 @@ export type SearchScope = {
 
 export type MemoryQuery = { readonly text: string; readonly embedding?: Embedding | undefined }
 
-/** `score` says how well it matches the query, from 0; null without a query. */
-export type FoundMemory = StoredMemory & { readonly score: number | null }
+/** `score` says how well it matches the query, from 0; null without a query. `has_next` on the last one: the list was cut at its size. */
+export type FoundMemory = StoredMemory & { readonly score: number | null; readonly has_next?: boolean }
 
 export type MemoryQueryKind = 'id' | 'subject' | 'task_type' | 'connector' | 'semantic'
 

@@ -1,5 +1,5 @@
 /**
- * The states of a command: 15 states, 42 moves.
+ * The states of a command: 15 states, 43 moves.
  *
  * `failed` ends a run but can be left: it is terminal (nothing leaves it automatically, `completed_at` is set) and
  * its three exits are decisions after the end. `compensated` ends a compensation that followed a failure. When a
@@ -72,6 +72,13 @@ export const commandMachine = defineMachine({
       ['system'],
       changed,
       'The waiting time has passed. The expiry schedule decides.',
+    ),
+    ...moves(
+      'approved',
+      'waiting_for_approval',
+      ['system'],
+      changed,
+      'What would run is no longer what was approved, so people are asked again.',
     ),
     ...moves('approved', 'queued', ['system'], changed),
     ...moves('approved', 'running', ['system', 'worker'], changed),

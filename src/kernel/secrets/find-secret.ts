@@ -1,7 +1,8 @@
 /** Finds the first secret in a value: by the shape of a text, or by the name of its field. */
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '../json-value.ts'
 import { hasSecretShape, mayBeSecretName } from '../secret-shapes.ts'
-import { isSecretName } from './secret-name.ts'
+import { isNamedSecret, nameOfField, nameOfItem, parseJson, TEXT_DEPTH_MAX } from './field-name.ts'
+import { isSecretReference } from './reference.ts'
 
 export type SecretFinding = { readonly path: string; readonly by: 'shape' | 'name' }
 
@@ -10,15 +11,19 @@ export function sayFinding({ by }: SecretFinding): string {
   return by === 'shape' ? 'looks like a key, a token or a password' : 'has the name of a secret'
 }
 
-/** `vault://team/stripe`, `env://NAME`: the location of a secret, never its value. */
-const REFERENCE = /^[a-z][a-z0-9+.-]{1,31}:\/\/[\w./:@-]{1,400}$/
-
-export function isSecretReference(value: unknown): boolean {
-  return typeof value === 'string' && REFERENCE.test(value)
-}
-
 /** The way to the secret, from its end: it is written down only when there is one. */
 type Trail = { readonly steps: JsonStep[]; readonly by: SecretFinding['by'] }
+
+/** Where a value stands. */
+type Place = {
+  /** The path of names down to here. */
+  readonly names: string
+  /** The nearest name of a secret around it, or ''. */
+  readonly secretName: string
+  readonly isDeclared: (path: string) => boolean
+  /** The levels of JSON that are texts in JSON. */
+  readonly depth: number
+}
 
 /**
  * `isDeclared` says whether a contract declares the field at a path of names as something else than a secret; lists have no name of their
@@ -28,62 +33,55 @@ export function findSecret(
   value: JsonValue,
   isDeclared: (path: string) => boolean = () => false,
 ): SecretFinding | undefined {
-  const trail = findIn(value, '', '', isDeclared)
+  const trail = findIn(value, { names: '', secretName: '', isDeclared, depth: 0 }, false)
   return trail && { path: formatPath(trail.steps.toReversed()), by: trail.by }
 }
 
-/** `names` is the path of names down to here, `secretName` the nearest of them that names a secret. */
-function findIn(
-  value: JsonValue,
-  names: string,
-  secretName: string,
-  isDeclared: (path: string) => boolean,
-): Trail | undefined {
-  if (typeof value === 'string') return findInText(value, secretName)
-  if (typeof value === 'number')
-    return secretName !== '' && isSecretName(secretName, true) ? { steps: [], by: 'name' } : undefined
-  if (typeof value !== 'object' || value === null) return undefined
-  if (Array.isArray(value)) {
-    for (const [at, item] of (value as readonly JsonValue[]).entries()) {
-      const trail = findIn(item, names, secretName, isDeclared)
-      if (trail) return atStep(trail, at)
-    }
-    return undefined
-  }
+function findIn(value: JsonValue, place: Place, isInList: boolean): Trail | undefined {
+  if (typeof value === 'string') return findInText(value, place)
+  if (typeof value !== 'object' || value === null)
+    return isNamedSecret(place.secretName, value) ? { steps: [], by: 'name' } : undefined
+  if (Array.isArray(value)) return findInList(value as readonly JsonValue[], place, isInList)
   for (const name of Object.keys(value)) {
-    const trail = findInField(value as JsonObject, name, names, secretName, isDeclared)
+    const trail = findInField(value as JsonObject, name, place)
     if (trail) return trail
   }
   return undefined
 }
 
-function findInField(
-  object: JsonObject,
-  name: string,
-  names: string,
-  outerName: string,
-  isDeclared: (path: string) => boolean,
-): Trail | undefined {
-  const field = object[name] ?? null
-  const path = names === '' ? name : `${names}.${name}`
-  if (!mayBeSecretName(name)) {
-    const trail = findIn(field, path, outerName, isDeclared)
-    return trail && atStep(trail, name)
+function findInList(list: readonly JsonValue[], place: Place, isInList: boolean): Trail | undefined {
+  for (const [at, item] of list.entries()) {
+    const secretName = nameOfItem(list, at, place.secretName, isInList)
+    const trail = findIn(item, secretName === place.secretName ? place : { ...place, secretName }, true)
+    if (trail) return atStep(trail, at)
   }
+  return undefined
+}
+
+function findInField(object: JsonObject, name: string, place: Place): Trail | undefined {
+  const field = object[name] ?? null
+  const names = place.names === '' ? name : `${place.names}.${name}`
+  const mayBe = mayBeSecretName(name)
   // A field name that is itself a secret is not repeated; the path of its parent is shown instead.
-  if (hasSecretShape(name)) return { steps: [], by: 'shape' }
-  const isOther = isDeclared(path)
-  const trail = findIn(field, path, !isOther && isSecretName(name) ? name : outerName, isDeclared)
+  if (mayBe && hasSecretShape(name)) return { steps: [], by: 'shape' }
+  const isOther = place.isDeclared(names)
+  const secretName = isOther ? place.secretName : nameOfField(object, name, place.secretName)
+  const trail = findIn(field, { ...place, names, secretName }, false)
   if (trail) return atStep(trail, name)
   // A rule may need the name of a provider next to a value that looks like any other: `adafruit_key`.
   const isShaped =
-    !isOther && typeof field === 'string' && !isSecretReference(field) && hasSecretShape(`${name}="${field}"`)
+    mayBe && !isOther && typeof field === 'string' && !isSecretReference(field) && hasSecretShape(`${name}="${field}"`)
   return isShaped ? { steps: [name], by: 'name' } : undefined
 }
 
-function findInText(text: string, secretName: string): Trail | undefined {
+function findInText(text: string, place: Place): Trail | undefined {
   if (hasSecretShape(text)) return { steps: [], by: 'shape' }
-  return secretName !== '' && text.trim() !== '' && !isSecretReference(text) ? { steps: [], by: 'name' } : undefined
+  if (isNamedSecret(place.secretName, text)) return { steps: [], by: 'name' }
+  const inner = place.depth < TEXT_DEPTH_MAX ? parseJson(text) : undefined
+  return inner !== undefined &&
+    findIn(inner, { ...place, names: '', depth: place.depth + 1, isDeclared: () => false }, false)
+    ? { steps: [], by: 'shape' }
+    : undefined
 }
 
 function atStep({ steps, by }: Trail, step: JsonStep): Trail {

@@ -1,39 +1,6 @@
 /** The shapes of secrets that Concord knows in addition to those of gitleaks: its own keys, passwords in texts and URLs, connection strings. */
-import { isSecretName } from './secret-name.ts'
-
-/** One shape of a secret. */
-export type SecretRule = {
-  /** In lower case. A text without one of them cannot match. */
-  readonly keywords: readonly string[]
-  /** Global. The group `secret`, the first group, or the whole match is the secret. */
-  readonly shape: RegExp
-  /** For logs and errors, where a false positive does no harm. */
-  readonly inLogs?: RegExp
-  /** Returns whether a match is a secret. */
-  readonly holds?: (match: RegExpExecArray) => boolean
-}
-
-/** What stands for a value in a text about it. */
-const PLACEHOLDER =
-  /^(?:[*x.•]+|\[.*|<.*|\$.*|\{.*|%\w+%|null|none|nil|true|false|undefined|unknown|required|optional|missing|empty|hidden|redacted|string|text|secret|password|token|changeme|your.*|[a-z][a-z0-9+.-]{1,31}:\/\/[\w./:-]*)$/i
-const DATE = /^\d{4}-\d\d-\d\d/
-
-/** `name = value` in a text. A value after a colon may be an ordinary word: then only something that is no word counts. */
-function isNamedSecret(match: RegExpExecArray): boolean {
-  const { name = '', sign = '', secret = '' } = match.groups ?? {}
-  const bare = secret.replace(/[.,;:!?)\]}]+$/, '')
-  if (!isSecretName(name, /^\d+$/.test(bare))) return false
-  if (PLACEHOLDER.test(bare) || bare.length < 3) return false
-  const isNumberName = isSecretName(name, true)
-  if (/^\d+$/.test(bare)) return isNumberName
-  if (bare.length < 4) return false
-  if (sign.includes('=')) return true
-  if (bare.length < 5 || DATE.test(bare)) return false
-  const isNoWord = /\d|[^\p{L}\-./'’:]|\p{Ll}\p{Lu}/u.test(bare) || bare.length >= 20
-  // The last word of a line: `password: swordfish`, but not `password: follow the link`.
-  const isLast = /^["'`)\]}]*\s{0,9}(?:$|[\r\n])/.test(match.input.slice(match.index + match[0].length + secret.length))
-  return isNoWord || (isLast && sign.trim() !== 'is' && isNumberName)
-}
+import { namedRules } from './named-rules.ts'
+import type { SecretRule } from './secret-rule.ts'
 
 export const ownRules: readonly SecretRule[] = [
   // Concord's own keys: the prefix stays, so that a person can see which key it was.
@@ -55,7 +22,7 @@ export const ownRules: readonly SecretRule[] = [
     shape:
       /\bauthorization["'`\\]{0,2}\s{0,3}[:=]\s{0,3}["'`\\]{0,2}(?:[A-Za-z-]{2,20}\s)?((?=\S{0,200}\d)[^\s"'`\\]{8,})/gi,
   },
-  { keywords: ['curl'], shape: /\bcurl\b.{0,200}?\s(?:-u|--user)[ =]["']?[^\s:"']{1,100}:([^\s"']{3,})/gi },
+  { keywords: ['curl'], shape: /\bcurl\b(?:(?!curl).){0,200}?\s(?:-u|--user)[ =]["']?[^\s:"']{1,100}:([^\s"']{3,})/gi },
   // Signed tokens (three base64url parts that start like a JSON header). A header ends where another one begins: a text of
   // nothing but beginnings would otherwise be scanned to its end from each of them (a megabyte took twenty minutes).
   { keywords: ['eyj'], shape: /\beyJ(?:[A-Za-z0-9_]|-(?!eyJ)){5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*/g },
@@ -97,25 +64,5 @@ export const ownRules: readonly SecretRule[] = [
     shape:
       /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]*(?:-(?!----(?:BEGIN|END) )[^-]*)*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?/g,
   },
-  {
-    keywords: [
-      'passw',
-      'passphrase',
-      'passcode',
-      'pwd',
-      'kennwort',
-      'secret',
-      'token',
-      'key',
-      'credential',
-      'cvv',
-      'cvc',
-      'authorization',
-      'phrase',
-      'connection',
-    ],
-    shape:
-      /(?<![\w.-])(?<name>[\w.-]{2,64}(?: [\w.-]{2,32}){0,2})["'`\\]{0,2}(?<sign>\s{0,3}(?:=>|:=|[=:])\s{0,3}|\sis\s)["'`\\]{0,2}(?=(?<secret>[^\s"'`,;&<>\\]{3,256}))/g,
-    holds: isNamedSecret,
-  },
+  ...namedRules,
 ]

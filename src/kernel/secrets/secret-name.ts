@@ -2,38 +2,66 @@
 
 /** Each of them names a secret at the end of a name, alone or after other words. */
 const NOUN =
-  /(?:password|passwd|passwort|kennwort|passphrase|passcode|pwd|secret|token|apikey|accesskey|secretkey|privatekey|signingkey|encryptionkey|masterkey|sshkey|authkey|accountkey|sharedkey|credential|connectionstring|(?:seed|recovery|mnemonic)phrase|(?:db|database|user|admin|root|login|smtp|mail)pass)s?$/
+  /(?:p[a4]ssw[o0]rd|passwd|passwort|kennwort|passphrase|passcode|pwd|secret|token|(?:api|access|secret|private|signing|signature|encryption|decryption|master|ssh|auth|account|shared|hmac|session|recovery|webhook|service|deploy|bot|admin|root)key|secretkeybase|credential|connectionstring|(?:seed|recovery|mnemonic|backup)(?:phrase|word)|mnemonic|(?:recovery|backup|otp|totp|mfa|2fa|twofactor|onetime|login|scratch|security|access)code|(?:db|database|user|admin|root|login|smtp|imap|mail|email|ftp|ssh|http|proxy|wifi|vpn|ldap|redis|mysql|mongo|pg|postgres|sudo|account|api|client|my)pass|(?:basic|http|proxy|api|registry|user|client|my)auth)s?$/
 /** Short words, which also end other words: `pin` is no secret in `shopping`. */
-const WORD = /^(?:cvv|cvc|csc|pin|otp|totp|pw|jwt|bearer|creds)$/
-/** A whole name: a travel authorization is no secret. */
-const WHOLE = /^(?:(?:proxy|http|x)?authorization|(?:set|session|auth|http)?cookies?)$/
+const WORD = /^(?:cvv2?|cvc2?|csc|pin|otps?|totp|pw|jwt|bearer|creds?)$/
+/** A whole name: a travel authorization and a boarding pass are no secrets. */
+const WHOLE = /^(?:(?:proxy|http|x)?authorization|(?:set|session|auth|http)?cookies?|x?auth|pass)$/
 /** Secrets that people write as numbers. */
-const NUMBER = /(?:password|passwd|passcode|pwd)$/
-const NUMBER_WORD = /^(?:cvv|cvc|csc|pin|otp|totp)$/
+const NUMBER =
+  /(?:p[a4]ssw[o0]rd|passwd|passwort|kennwort|passcode|pwd|(?:otp|totp|mfa|2fa|twofactor|onetime|login|recovery|backup|security|access)code|^pass)s?$/
+const NUMBER_WORD = /^(?:cvv2?|cvc2?|csc|pin|otps?|totp)$/
 /** A mark of a place in a list is no secret: `next_page_token`. */
 const PLACE = /(?:page|next|previous|continuation|cursor|sync|resume|skip|start|delta)tokens?$/
 /** Words after the noun that do not change what it is. */
 const FILLER =
-  /^(?:values?|text|plain|plaintext|raw|new|old|current|previous|confirm|confirmation|repeat|again|retype|prod|production|dev|test|live|staging|base64|b64|encoded|\d+)$/
+  /^(?:values?|text|str|string|plain|plaintext|clear|cleartext|raw|new|old|current|previous|initial|temp|temporary|confirm|confirmation|repeat|again|retype|prod|production|dev|test|live|staging|base64|b64|hex|pem|encoded|primary|secondary|v?\d+)$/
+/** One of these is in every name of a secret. */
+const PART = new RegExp(`${NOUN.source.slice(0, -'s?$'.length)}|cv[vc]|csc|pin|otp|pw|jwt|bearer|cred|auth|cookie|pass`)
 const NAME_CHARS_MAX = 100
 
-/** The words of a name in lower case, without fillers and numbers at the end. */
+/** The words of a name in lower case. */
 function wordsOf(name: string): readonly string[] {
-  const words = name
-    .slice(-NAME_CHARS_MAX)
-    .normalize('NFKC')
+  return name
     .replace(/([a-z\d])([A-Z])/g, '$1 $2')
     .replace(/([A-Z])([A-Z][a-z])/g, '$1 $2')
     .toLowerCase()
     .split(/[^a-z\d]+/)
     .filter((word) => word !== '')
-  while (words.length > 1 && FILLER.test(words.at(-1) ?? '')) words.pop()
-  return words
 }
+
+/** Without fillers and numbers at the end, and without what the secret is for: `password_for_db`. */
+function nounsOf(words: readonly string[]): readonly string[] {
+  const about = words.findIndex((word, at) => at > 0 && /^(?:for|of|from)$/.test(word))
+  const nouns = about === -1 ? [...words] : words.slice(0, about)
+  while (nouns.length > 1 && !isSecretNoun(nouns, false) && FILLER.test(nouns.at(-1) ?? '')) nouns.pop()
+  return nouns
+}
+
+/** Answers for names that were asked about: field names repeat, and every line of the log has the same (3 % of the CPU of a request). */
+const known = new Map<string, boolean>()
+const KNOWN_MAX = 1_000
 
 /** Returns whether a value under this name is a secret, whatever it looks like. A number is one only where people write numbers. */
 export function isSecretName(name: string, isNumber = false): boolean {
-  const words = wordsOf(name)
+  if (name.length > NAME_CHARS_MAX) return decideName(name, isNumber)
+  const asked = isNumber ? `#${name}` : `.${name}`
+  const answer = known.get(asked) ?? decideName(name, isNumber)
+  // Names come from callers too, so there is a limit.
+  if (known.size >= KNOWN_MAX) known.clear()
+  known.set(asked, answer)
+  return answer
+}
+
+function decideName(name: string, isNumber: boolean): boolean {
+  const end = name.slice(-NAME_CHARS_MAX)
+  const plain = /[^ -~]/.test(end) ? end.normalize('NFKD').replace(/[\p{Cf}\p{Mn}]/gu, '') : end
+  if (!PART.test(plain.replace(/[^a-z\d]+/gi, '').toLowerCase())) return false
+  const words = wordsOf(plain)
+  return isSecretNoun(words, isNumber) || isSecretNoun(nounsOf(words), isNumber)
+}
+
+function isSecretNoun(words: readonly string[], isNumber: boolean): boolean {
   const last = (words.at(-1) ?? '').replace(/\d+$/, '')
   const joined = words.join('').replace(/\d+$/, '')
   if (isNumber) return NUMBER.test(joined) || NUMBER_WORD.test(last)

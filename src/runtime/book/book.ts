@@ -19,6 +19,7 @@ import type { Carrier, EngineLog } from './carrier.ts'
 import { installBook } from './install.ts'
 import { openAnnouncer, openDueTimers } from './notices.ts'
 import { openBookPool } from './pool.ts'
+import { recordRepair, repairTurnTimes } from './repair-times.ts'
 import { openScheduleRows } from './schedule-rows.ts'
 import { abortProcess, findProcess, listStuck, readHealth, resumeProcess } from './statements.ts'
 import type { Kind } from './turn-runner.ts'
@@ -215,6 +216,13 @@ export function createRuntime(options: BookOptions): BookRuntime {
         waitingMs,
         workers,
       }
+    },
+    async repairTimes(also = []) {
+      const { pool, schedules } = current()
+      const turns = await repairTurnTimes(pool, times.leaseMs ?? defaultTimes.leaseMs)
+      const repaired = [...(await schedules.repair()), ...turns, ...also]
+      await recordRepair(pool, repaired)
+      return repaired
     },
     async schedule(spec) {
       if (works && !kinds.has(spec.kind)) {

@@ -1,4 +1,5 @@
 /** The schedules of the book: one row each, which the schedule's own turns read and write under its lock. */
+import { AHEAD_MAX_MS, type RepairedTime } from '#kernel/clock'
 import { accept, type Decision } from '#kernel/refusal'
 import {
   decideSchedule,
@@ -35,6 +36,8 @@ type ScheduleRows = {
   find(name: string): Promise<ScheduleView | undefined>
   delete(name: string): Promise<boolean>
   drive(name: string): Promise<Next>
+  /** Wakes the schedules that have decided about due times in the future; their turns decide again. */
+  repair(): Promise<readonly RepairedTime[]>
 }
 
 /** `aheadMs` moves the schedules' clock forward, for tests of hours and days. */
@@ -103,5 +106,14 @@ export function openScheduleRows(db: Db, wake: Wake, aheadMs: () => number): Sch
         const until = next.t === 'wait' && next.until !== null ? new Date(next.until.getTime() - aheadMs()) : null
         return { t: 'wait', until }
       }),
+    async repair() {
+      const rows = await db.query<{ name: string; ahead_ms: number }>(
+        `select s.name, (extract(epoch from s.decided_until - clock_timestamp()) * 1000)::double precision - $1::double precision as ahead_ms
+         from runtime.schedules s where s.decided_until > clock_timestamp() + make_interval(secs => ($1::double precision + ${AHEAD_MAX_MS}) / 1000)`,
+        [aheadMs()],
+      )
+      for (const { name } of rows) await wake({ kind: SCHEDULE_KIND, id: name }, {})
+      return rows.map(({ name, ahead_ms }) => ({ what: 'schedule', id: name, aheadMs: ahead_ms }))
+    },
   }
 }

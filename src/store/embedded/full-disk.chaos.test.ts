@@ -1,11 +1,13 @@
 /** A home on a disk that is full or read-only: refused in plain words, and fine again when there is room. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { endProcess, freePort, serveConcord } from '#test/concord-process'
 import { isRoot, opened, stopped } from '#test/embedded'
+import { until } from '#test/until'
 import { openEmbeddedPostgres } from './server.ts'
 
 const run = (...flags: string[]) => spawnSync('mount', flags).status === 0
@@ -47,6 +49,23 @@ for (const sizeMb of [10, 20, 30]) {
     await stopped(await opened({ home }))
   })
 }
+
+test('[L7] a server whose disk is full says so in its health, and is well again when there is room', async (t) => {
+  const disk = await aDisk(t, 'size=400m,mode=755')
+  if (disk === undefined) return
+  const env = { CONCORD_HOME: path.join(disk, 'home'), CONCORD_PORT: await freePort() }
+  const server = await serveConcord({ env })
+  t.after(() => endProcess(server, 'SIGKILL'))
+  const health = async () => (await (await fetch(`${server.address}/health`)).json()) as { status: string }
+  assert.equal((await health()).status, 'ok')
+  const filler = await open(path.join(disk, 'filler'), 'w')
+  for (let sizeBytes = 16 * 1024 * 1024; sizeBytes >= 4096; )
+    await filler.appendFile(Buffer.alloc(sizeBytes)).catch(() => (sizeBytes /= 2))
+  await filler.close()
+  await until(async () => (await health()).status === 'degraded', 'a degraded server')
+  await rm(path.join(disk, 'filler'))
+  await until(async () => (await health()).status === 'ok', 'a server that is well')
+})
 
 test('a read-only disk', async (t) => {
   const disk = await aDisk(t, 'ro')

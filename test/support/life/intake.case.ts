@@ -290,6 +290,18 @@ export function intakeStories(): void {
     assert.equal(await pathOf(id), 'created validated waiting_for_approval approved queued running succeeded')
   })
 
+  test('[ST-05] what was approved is not what would run: people are asked again', async () => {
+    const id = await room.submit({ subject: 's', decide: 'require_approval', steps: [BOOK_A] })
+    await room.settle(id)
+    await decide(id, 'approved')
+    for (const table of ['commands', 'approvals'])
+      await room.rows(`update concord.${table} set payload_hash = 'of another plan' where command_id = $1`, [id])
+    assert.equal(await room.settle(id), 'waiting_for_approval')
+    await decide(id, 'approved')
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.match(await pathOf(id), /approved waiting_for_approval approved queued running succeeded$/)
+  })
+
   test('[APR-09] [POL-03] [CMD-18] rejected ends in failed, never retried; escalate asks somebody higher', async () => {
     const id = await room.submit({ subject: 's', decide: 'escalate' })
     assert.equal(await room.settle(id), 'waiting_for_approval')

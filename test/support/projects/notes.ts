@@ -1,4 +1,4 @@
-/** A project with one task that people, agents and schedules may use. It writes an artifact, whose metadata come from the environment. */
+/** A project with one task that people, agents and schedules may use. It writes an artifact, whose metadata come from the environment, like the answer of its provider. */
 import { z } from 'zod'
 import { defineEffect, defineProject } from '../../../src/index.ts'
 import { defineWork } from './define-work.ts'
@@ -13,7 +13,7 @@ export default defineProject({
       async do({ payload, artifacts }) {
         const metadata = JSON.parse(process.env[`NOTES_${payload['subject'] as string}`] ?? '{}')
         const { artifact_id } = await artifacts.write({ type: 'report', content: { text: 'A note.' }, metadata })
-        return { artifact_id }
+        return { artifact_id, answer: JSON.parse(process.env[`NOTES_ANSWER_${payload['subject'] as string}`] ?? '{}') }
       },
     }),
     ...defineWork({

@@ -173,6 +173,8 @@ export function openReferenceRuntime({
     // The seed decides every turn of the simulation.
     reserveSlot: () => undefined,
     describe: async (process) => ledger.describe(process),
+    // Its clock is never set back.
+    repairTimes: async (also = []) => also,
     health: async () => ({ engine: profile.engine, ok: true, isEngineReachable: true, waitingMs: null, workers: 1 }),
     async schedule(spec) {
       const decision = decideSchedule(spec, clock.now())

@@ -16,7 +16,7 @@ import { fireSchedule } from '../scheduled-commands.ts'
 import { archiveHistory } from '../history/archive-history.ts'
 import { submitCommand } from '../submit.ts'
 import { explainCommand } from '../explain-command.ts'
-import { readCommand } from '../command-table.ts'
+import { findCommand } from '../command-table.ts'
 import { listCommandEvents } from '../read-commands.ts'
 import { actingFor } from '../deps.ts'
 import { findBrokenInvariants } from '../invariants/find-broken-invariants.ts'
@@ -179,7 +179,8 @@ describe('proposals of agents', () => {
     assert.match(why, /Proposed by an agent, which says: /)
     assert.match(why, /Finance waits\./)
     assert.doesNotMatch(why, /\u202e|sk_live_4242/)
-    const found = accepted(await readCommand(room.db, workspaceId, command.command_id))
+    const found = await findCommand(room.db, workspaceId, command.command_id)
+    assert.ok(found)
     const events = await listCommandEvents(room.db, workspaceId, command.command_id, { afterSeq: null, limit: 50 })
     assert.match(
       explainCommand(found, events).chain[0]?.text ?? '',

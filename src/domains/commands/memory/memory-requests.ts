@@ -1,5 +1,5 @@
 /** Requests to memory: proposing a candidate, answering its approval, forgetting a subject, and updating both from their commands. */
-import { type ApprovalDeps, type Decided, decideApproval, findPending } from '#domains/approvals'
+import { type ApprovalDeps, type Decided, decideApproval, findPending, type StoredApproval } from '#domains/approvals'
 import type { PersonActor } from '#kernel/actor'
 import {
   candidateIdOf,
@@ -26,7 +26,7 @@ import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { eventIdOf, statement } from '#store'
 import { systemActor } from '../change.ts'
-import type { StoredCommand } from '../command-table.ts'
+import { findCommand, type StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
 import { forgetMemoryTask, writeMemoryTask } from './memory-definitions.ts'
@@ -103,8 +103,31 @@ type DecideCandidate = {
   readonly reason?: string | undefined
 }
 
-/** Answers the open approval of the candidate's command. */
+/** How often an answer looks for a question that is still to be asked. */
+const ASKED_POLL_MS = 20
+const ASKED_POLLS_MAX = 250
+
+/** Returns the open approval about a candidate. A turn asks it, some 100 ms after the proposal was answered. */
+async function findGate(
+  { db, sleep }: Pick<CommandDeps, 'db' | 'sleep'>,
+  workspaceId: string,
+  commandId: string,
+): Promise<StoredApproval | undefined> {
+  const never = new AbortController().signal
+  for (let poll = 0; ; poll++) {
+    // Read before the approvals: one that is asked in between is found.
+    const command = await findCommand(db, workspaceId, commandId)
+    const pending = await findPending(db, { workspaceId, commandId })
+    const gate = pending.find(({ domain_effect_id }) => domain_effect_id === null)
+    const isUndecided = command?.command.status === 'created' || command?.command.status === 'validated'
+    if (gate || !isUndecided || poll >= ASKED_POLLS_MAX) return gate
+    await sleep(ASKED_POLL_MS, never)
+  }
+}
+
+/** Answers the approval of the candidate's command. */
 export async function decideCandidate(
+  commands: Pick<CommandDeps, 'db' | 'sleep'>,
   approvals: ApprovalDeps,
   actor: PersonActor,
   { candidateId, ...answer }: DecideCandidate,
@@ -112,8 +135,7 @@ export async function decideCandidate(
   const { workspaceId } = answer
   const candidate = await findCandidate(approvals.db, workspaceId, candidateId)
   if (!candidate) return refuse('memory.candidate.not_found', 'There is no such candidate.')
-  const pending = await findPending(approvals.db, { workspaceId, commandId: candidate.command_id })
-  const gate = pending.find(({ domain_effect_id }) => domain_effect_id === null)
+  const gate = await findGate(commands, workspaceId, candidate.command_id)
   if (!gate) {
     const state = candidate.status.replaceAll('_', ' ')
     return refuse('memory.candidate.nothing_pending', `No approval is open for this candidate: it is ${state}.`)

@@ -86,3 +86,13 @@ create table if not exists runtime.executors (
 -- The kinds it drives and the queues it takes; null means all, as written by an older program.
 alter table runtime.executors add column if not exists kinds text[];
 alter table runtime.executors add column if not exists queues text[];
+
+-- What was corrected after the clock was set back: of each kind how many, the first ids, and how far ahead the furthest lay. Corrections are
+-- rare, so nothing deletes the rows.
+create table if not exists runtime.clock_repairs (
+  repaired_at timestamptz      not null default clock_timestamp(),
+  what        text             not null,
+  count       integer          not null,
+  ids         text[]           not null,
+  ahead_ms    double precision not null
+);

@@ -1,0 +1,60 @@
+/** Which name stands for a value in JSON: that of its field, or the one next to it in a pair: `{ name: 'password', value: 'x' }`. Pure. */
+import type { JsonObject, JsonValue } from '../json-value.ts'
+import { isSecretReference } from './reference.ts'
+import { isSecretName } from './secret-name.ts'
+
+const NAME_OF_PAIR =
+  /^(?:name|key|field|header|label|param|parameter|variable|env|property|attribute|type|kind|id|k|n)$/i
+const VALUE_OF_PAIR = /^(?:values?|val|v|data|content|text|default|plain|raw|secret)$/i
+const NAME_CHARS_MAX = 64
+
+/** `auth: { method: 'basic' }` describes how to log in: only its own texts are secrets. */
+const IS_ABOUT = /auth$/i
+const AUTH_METHOD =
+  /^(?:none|no|off|on|basic|bearer|digest|negotiate|ntlm|oauth2?|oidc|saml|ldap|jwt|mtls|kerberos|sso|apikey|api[-_]key|token|password|required|optional|anonymous|public|private|default|inherit)$/i
+
+/** Returns the name of the secret that a field holds, or '' if none of its names is one. `outer` is the nearest name around the object. */
+export function nameOfField(object: JsonObject, field: string, outer: string): string {
+  if (isSecretName(field)) return field
+  const isValue = VALUE_OF_PAIR.test(field)
+  const pair = isValue ? namesInPair(object).find((name) => isSecretName(name)) : undefined
+  return pair ?? (IS_ABOUT.test(outer) && !isValue ? '' : outer)
+}
+
+function namesInPair(object: JsonObject): readonly string[] {
+  return Object.entries(object).flatMap(([field, text]) =>
+    NAME_OF_PAIR.test(field) && typeof text === 'string' && text.length <= NAME_CHARS_MAX ? [text] : [],
+  )
+}
+
+/** The same for an item of a list: `['X-Api-Key', 'x']` in a list of pairs, `['--password', 'x']`, `['password', 'hunter2']`. */
+export function nameOfItem(list: readonly JsonValue[], at: number, outer: string, isInList: boolean): string {
+  if (outer !== '') return outer
+  const [before, item] = [at > 0 ? list[at - 1] : undefined, list[at]]
+  if (typeof before !== 'string' || typeof item !== 'string' || before.length > NAME_CHARS_MAX) return ''
+  const [, dashes = '', name = ''] = /^(-{0,2})([\w.-]+?)[:=]?$/.exec(before) ?? []
+  // A list of names has words: ['password', 'email'].
+  const isPair = dashes === '' ? (isInList && list.length === 2) || /\d|[^\w\s-]/.test(item) : !item.startsWith('-')
+  return isPair && isSecretName(name) ? name : ''
+}
+
+/** Returns whether a value under the name of a secret is one. A reference is none. */
+export function isNamedSecret(name: string, value: JsonValue): boolean {
+  if (name === '') return false
+  if (typeof value === 'number') return isSecretName(name, true)
+  if (typeof value !== 'string' || value.trim() === '' || isSecretReference(value)) return false
+  return !(IS_ABOUT.test(name) && AUTH_METHOD.test(value))
+}
+
+/** The levels of JSON in texts that are read. */
+export const TEXT_DEPTH_MAX = 3
+
+/** The value of a text that is a JSON object, list or text. */
+export function parseJson(text: string): JsonValue | undefined {
+  if (!/^\s*(?:\{|\[|"[^]*\\)/.test(text)) return undefined
+  try {
+    return JSON.parse(text) as JsonValue
+  } catch {
+    return undefined
+  }
+}
