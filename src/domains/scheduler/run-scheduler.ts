@@ -18,6 +18,7 @@ import { tickReservations } from './reservations.ts'
 import type { RunStopReason } from './run-child.ts'
 import { type JobDeps, type JobHandlers, type RunningJob, startJob } from './run-job.ts'
 import type { ClaimedRun } from './runner-settings.ts'
+import { repairTimes } from './repair-times.ts'
 import { nowMs, type Scheduler, type Wait } from './scheduler.ts'
 import type { StoredFiring } from './stored-rows.ts'
 
@@ -202,9 +203,17 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
   let seen = ''
   let pruneAtMs = 0
   let wakeAtMs = 0
+  let lastMs = Infinity
   let refused: Refusal | undefined
   while (!stop.aborted) {
     jobs.obeyStopRequests()
+    if (nowMs(scheduler) < lastMs) {
+      const repaired = repairTimes(scheduler)
+      if (!repaired.ok) onEvent({ kind: 'waiting', refusal: repaired })
+      pruneAtMs = 0
+      wakeAtMs = 0
+    }
+    lastMs = nowMs(scheduler)
     if (nowMs(scheduler) >= pruneAtMs && pruning.start()) pruneAtMs = nowMs(scheduler) + PRUNE_EVERY_MS
     const hasRung = alarm.take()
     // Read before the turn, so that concurrent writes trigger the next one.
