@@ -261,7 +261,7 @@ export const delegateBody = z
       .max(255)
       .optional()
       .meta({ example: 'dora', description: `${PERSON_NAME} Omitted: you.` }),
-    to: z.string().min(1).max(255).meta({ example: 'ben', description: PERSON_NAME }),
+    to: textField(255, { charsMin: 1 }).meta({ example: 'ben', description: PERSON_NAME }),
     until: instantField('2026-05-15T18:00:00Z').meta({ description: 'When it ends by itself; within a year.' }),
   })
   .meta({ id: 'Delegate', description: 'Who decides in whose place, until when.' })
