@@ -8,6 +8,8 @@ const HAS_OTHER = /[%\u0080-\uffff]|\\[ux]/
  */
 const BASE64 = /(?<![\w+/-])(?:[CI-Za-f][\w+/-]{3}){4,}[\w+/-]{0,3}/g
 const HEX = /(?<!\w)(?:[2-7][\da-f]){8,}(?!\w)/gi
+/** Shorter than anything that is decoded. */
+const RUN = /[\w+/-]{16}/
 const PRINTABLE = /^[\t\n\r -~]+$/
 /** Encoded twice: `%253D`. */
 const ROUNDS_MAX = 3
@@ -15,7 +17,8 @@ const ROUNDS_MAX = 3
 /** Returns the text in plain characters, and what is written in base64 or hex in it, without those that say nothing new. */
 export function spellingsOf(text: string): readonly string[] {
   const plain = HAS_OTHER.test(text) ? plainOf(text) : text
-  return [...(plain === text ? [] : [plain]), ...decodedOf(plain)]
+  const decoded = RUN.test(plain) ? [...decodedOf(plain)] : []
+  return plain === text ? decoded : [plain, ...decoded]
 }
 
 function plainOf(text: string): string {

@@ -68,7 +68,10 @@ export function isSpokenSecret(value: string, rest: string): boolean {
   if (!isNoWord(bare)) {
     const word = bare.toLowerCase()
     const isProse = PROSE.has(word) || PROSE_END.test(word)
-    return (!isProse && endsSentence(value, rest) && !isPlaceholder(bare)) || isPhrase(value + rest)
+    return (
+      (!isProse && endsSentence(value, rest) && !isPlaceholder(bare)) ||
+      (/^ [a-z]{3}/.test(rest) && isPhrase(value + rest))
+    )
   }
   if (isPlaceholder(bare) || DATE.test(bare) || WEB_ADDRESS.test(bare)) return false
   return !/^\d+$/.test(bare) || !UNIT.test(rest)
