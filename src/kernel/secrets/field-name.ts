@@ -2,6 +2,7 @@
 import type { JsonObject, JsonValue } from '../json-value.ts'
 import { isSecretReference } from './reference.ts'
 import { isSecretName } from './secret-name.ts'
+import { isAuthMethod } from './spoken-secret.ts'
 
 const NAMES_OF_PAIR =
   'name key field header label param parameter variable env property attribute type kind id k n Name Key Field Header Label Type'.split(
@@ -14,8 +15,6 @@ const NAME_CHARS_MAX = 64
 
 /** `auth: { method: 'basic' }` describes how to log in: only its own texts are secrets. */
 const IS_ABOUT = /auth$/i
-const AUTH_METHOD =
-  /^(?:none|no|off|on|basic|bearer|digest|negotiate|ntlm|oauth2?|oidc|saml|ldap|jwt|mtls|kerberos|sso|apikey|api[-_]key|token|password|required|optional|anonymous|public|private|default|inherit)$/i
 
 /** Returns the name of the secret that a field holds, or '' if none of its names is one. `outer` is the nearest name around the object. */
 export function nameOfField(object: JsonObject, field: string, outer: string): string {
@@ -49,7 +48,7 @@ export function isNamedSecret(name: string, value: JsonValue): boolean {
   if (name === '') return false
   if (typeof value === 'number') return isSecretName(name, true)
   if (typeof value !== 'string' || value.trim() === '' || isSecretReference(value)) return false
-  return !(IS_ABOUT.test(name) && AUTH_METHOD.test(value))
+  return !isAuthMethod(name, value)
 }
 
 /** The levels of JSON in texts that are read. */
