@@ -111,8 +111,8 @@ export type ApiDeps = {
   readonly hosts?: readonly string[] | 'any'
   /** Foreign origins whose pages may call the API; none by default. */
   readonly origins?: readonly string[]
-  /** Paths of `extraRoutes` that need no credential, exact or ending in `/*`. */
-  readonly publicPaths?: readonly string[]
+  /** The metrics in the text format of Prometheus. Without it there is no `/metrics`. */
+  readonly renderMetrics?: () => Promise<string>
   /** Additional routes, mounted before the built-in ones and behind the same guards. */
   readonly extraRoutes?: (app: Hono<ApiEnv>) => void
   /** Called after every answer. */

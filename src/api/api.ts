@@ -27,7 +27,7 @@ import {
   routeGuard,
   sameOrigin,
 } from './guards.ts'
-import { healthRoutes, openHealthCheck } from './health-routes.ts'
+import { healthRoutes, metricsRoutes, openHealthCheck } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
 import { memoryRoutes } from './memory-routes.ts'
 import { notificationRoutes } from './notification-routes.ts'
@@ -41,7 +41,7 @@ import { schedulerGroupRoutes, schedulerJobRoutes, schedulerStatusRoutes } from 
 import { schedulerLogRoutes } from './scheduler-log-routes.ts'
 import { schedulerScheduleRoutes, schedulerTemplateRoutes } from './scheduler-plan-routes.ts'
 import { schedulerSlotRoutes } from './scheduler-slot-routes.ts'
-import { webhookRoutes } from './webhook-routes.ts'
+import { openWebhookSources, webhookRoutes } from './webhook-routes.ts'
 
 /** The subjects of the routes, in the order of the reference. */
 const tags = [
@@ -81,7 +81,9 @@ const group = <Deps>(routes: Routes<Deps>, depsOf: (opened: Opened) => Deps | un
 const groups = [
   group(healthRoutes, (opened) => ({ checkHealth: openHealthCheck(opened, opened.limits.healthTimeoutMs) })),
   group(identityRoutes, (opened) => opened),
+  group(metricsRoutes, ({ renderMetrics }) => renderMetrics && { renderMetrics }),
   group(commandRoutes, ({ db, work }) => work && { db, ...work }),
+  group(webhookRoutes, ({ work }) => work && openWebhookSources(work.commands, work.webhooks)),
   group(approvalRoutes, ({ work }) => work),
   group(artifactRoutes, ({ work }) => work?.artifacts && { ...work, artifacts: work.artifacts }),
   group(commandScheduleRoutes, ({ work }) => work?.schedules && { schedules: work.schedules }),
@@ -116,7 +118,7 @@ export function createApi(deps: ApiDeps): Api {
   let table: AccessTable | undefined
   let document: OpenApiDocument | undefined
   const accessTable = () => {
-    table ??= openAccessTable(app.openAPIRegistry.definitions, deps.publicPaths ?? [])
+    table ??= openAccessTable(app.openAPIRegistry.definitions)
     return table
   }
 
@@ -159,7 +161,6 @@ export function createApi(deps: ApiDeps): Api {
   const failedWriteAgoMs = () => performance.now() - failedWriteMs
   const opened = { ...deps, limits, badBearers, scheduling, reference, streams, hub, failedWriteAgoMs }
   for (const each of groups) each.mount(app, opened, cursors)
-  if (deps.work) app.route('/', webhookRoutes(deps.work.commands, deps.work.webhooks))
   return app
 }
 

@@ -1,6 +1,6 @@
 /** Approvals: the inbox, one approval with its packet, and the decision. GET never decides. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView } from '#contract'
+import { idField, pageView, textField } from '#contract'
 import {
   approvalDetailView,
   approvalStatus,
@@ -50,8 +50,7 @@ export const approvalRoutes = routes({
         .union([approvalStatus, z.literal('all')])
         .optional()
         .meta({ example: 'pending', default: 'pending' }),
-      approval_type: z
-        .string()
+      approval_type: textField(200)
         .optional()
         .meta({ example: 'command_approval', description: 'Only approvals of this type.' }),
       command_id: idField('command').optional().meta({ description: 'Only approvals of this command.' }),

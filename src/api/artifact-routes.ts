@@ -1,6 +1,6 @@
 /** Artifacts: list, get, download, lineage, publish, unpublish and hold. A browser never runs the content it receives. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView } from '#contract'
+import { idField, pageView, textField } from '#contract'
 import {
   artifactStatus,
   type ArtifactDeps,
@@ -63,11 +63,7 @@ export const artifactRoutes = routes({
     summary: 'List the artifacts that you may see, newest first; archived ones only with their status as filter',
     role: 'reader',
     query: {
-      artifact_type: z
-        .string()
-        .max(64)
-        .optional()
-        .meta({ example: 'report', description: 'Only artifacts of this type.' }),
+      artifact_type: textField(64).optional().meta({ example: 'report', description: 'Only artifacts of this type.' }),
       status: artifactStatus.optional(),
       command_id: idField('command').optional().meta({ description: 'Only artifacts of this command.' }),
     },

@@ -1,6 +1,6 @@
 /** The audit of a workspace and its counts. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView, timeView } from '#contract'
+import { idField, pageView, textField, timeView } from '#contract'
 import { type CommandDeps, countArchiveFiles, eventView, listAudit, toEventView } from '#domains/commands'
 import { formatInstant } from '#kernel/instant'
 import { accept } from '#kernel/refusal'
@@ -39,7 +39,7 @@ export const auditRoutes = routes({
     role: 'reader',
     query: {
       command_id: idField('command').optional(),
-      event_type: z.string().max(100).optional().meta({ example: 'policy_evaluated' }),
+      event_type: textField(100).optional().meta({ example: 'policy_evaluated' }),
     },
     page: [auditPageOf('AuditPage'), 'A page of the audit.'],
     scope: ({ workspaceId, query: { command_id = null, event_type = null } }) => [workspaceId, command_id, event_type],

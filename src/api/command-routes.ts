@@ -1,6 +1,6 @@
 /** Commands: submit, preview, read, supply input, cancel, retry, explain; their events and effects; and agents' proposals. */
 import { z } from '@hono/zod-openapi'
-import { idField, includeField, pageView } from '#contract'
+import { idField, includeField, pageView, textField } from '#contract'
 import { findStanding, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import {
   actingFor,
@@ -177,7 +177,7 @@ export const commandRoutes = routes({
     role: 'reader',
     query: {
       status: commandStatus.optional(),
-      task_name: z.string().max(200).optional(),
+      task_name: textField(200).optional(),
       include: includeField(includable),
     },
     page: [pageView(listedCommandView, 'CommandPage'), 'A page of commands.'],

@@ -1,6 +1,6 @@
 /** Connectors: list, contracts of their operations, definitions and calls. No operation is called from here. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView } from '#contract'
+import { idField, pageView, textField } from '#contract'
 import {
   approvedDefinition,
   approveDefinition,
@@ -26,7 +26,7 @@ type Api = Pick<ApiDeps, 'db' | 'now' | 'newId'> & { readonly connectors: Connec
 
 const { list, get, post } = resource<Api>('connectors')
 
-const connectorId = z.string().min(1).max(100).meta({ example: 'hotel_booking' })
+const connectorId = textField(100, { charsMin: 1 }).meta({ example: 'hotel_booking' })
 const params = { connector_id: connectorId }
 const definitionList = z.object({ items: z.array(definitionView) }).meta({ id: 'ConnectorDefinitionList' })
 
@@ -124,7 +124,7 @@ export const connectorRoutes = routes({
     params: { connector_id: connectorId, operation: connectorId },
     body: [
       z
-        .strictObject({ hash: z.string().min(1).max(100).meta({ example: 'sha256:9f86…' }) })
+        .strictObject({ hash: textField(100, { charsMin: 1 }).meta({ example: 'sha256:9f86…' }) })
         .meta({ id: 'ApproveConnectorDefinition' }),
       'The definition',
     ],

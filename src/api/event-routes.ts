@@ -1,10 +1,19 @@
 /** Streams the live events of a workspace. A client can resume a stream after its last event. */
 import { z } from '@hono/zod-openapi'
-import { parsedField } from '#contract'
+import { parsedField, textView } from '#contract'
 import { encodeId, type IdKind, withShownTarget } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { type FeedEvent, type FeedHub, feedStart, findFeedEnd, followFeed, parseCursor, readFeed } from '#store'
+import {
+  type FeedEvent,
+  type FeedHub,
+  feedCursorForm,
+  feedStart,
+  findFeedEnd,
+  followFeed,
+  parseCursor,
+  readFeed,
+} from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import { rightOf } from './caller.ts'
 import { encodeFrame, type StreamedEvent, type StreamPlace, type Streams, streamEvents } from './event-stream.ts'
@@ -14,7 +23,8 @@ import { resource, routes } from './resource.ts'
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
 const READ_ON = 'GET /events?archived=skip continues with the remaining events; the others are in the archive files.'
 const TYPES_MAX = 50
-const TYPE = /^[a-z][a-z0-9_.]{0,99}$/
+const ONE_TYPE = '[a-z][a-z0-9_.]{0,99}'
+const TYPE = new RegExp(`^${ONE_TYPE}$`)
 
 function parseTypes(text: string): Decision<string[]> {
   const types = text.split(',')
@@ -24,6 +34,9 @@ function parseTypes(text: string): Decision<string[]> {
     hint: `Send up to ${TYPES_MAX} event types with commas between them.`,
   })
 }
+
+/** The id of an event, for documents. */
+const afterForm = { pattern: `^(?:start|${feedCursorForm.source.slice(1, -1)})$` }
 
 function parseAfter(text: string | undefined): Decision<string | undefined> {
   if (text === undefined) return accept(undefined)
@@ -55,6 +68,15 @@ export function toStreamedEvent(row: FeedEvent): StreamedEvent & { readonly byte
   }
   return Object.assign(event, { bytes: encodeFrame(event).length })
 }
+
+const eventView = z
+  .object({
+    id: textView('1042.17', 'Continue after it with `Last-Event-ID`.'),
+    event: textView('command_created', 'The event type.'),
+    data: textView('{"event_id":"evt_…"}', 'The event as JSON.'),
+  })
+  .partial()
+  .meta({ id: 'StreamedEvent', description: 'One event of the stream.' })
 
 type Api = Pick<ApiDeps, 'callers' | 'db' | 'feed' | 'log' | 'closing'> & {
   readonly heartbeatMs: number
@@ -101,13 +123,17 @@ export const eventRoutes = routes({
       'last-event-id': z
         .string()
         .optional()
-        .meta({ description: 'Continue after this event; takes precedence over `after`.' }),
+        .meta({ ...afterForm, description: 'Continue after this event; takes precedence over `after`.' }),
     }),
     query: {
-      after: z.string().optional().meta({
-        example: 'start',
-        description: 'Continue after this event; `start` begins with the first event of the workspace.',
-      }),
+      after: z
+        .string()
+        .optional()
+        .meta({
+          ...afterForm,
+          example: 'start',
+          description: 'Continue after this event; `start` begins with the first event of the workspace.',
+        }),
       until: z
         .literal('now')
         .optional()
@@ -116,14 +142,17 @@ export const eventRoutes = routes({
         .literal('skip')
         .optional()
         .meta({ example: 'skip', description: 'Continues although events after the `id` are archived.' }),
-      type: parsedField(parseTypes).optional().meta({
-        type: 'string',
-        example: 'command_created,approval_requested',
-        description: 'Only these event types.',
-      }),
+      type: parsedField(parseTypes)
+        .optional()
+        .meta({
+          type: 'string',
+          pattern: `^${ONE_TYPE}(?:,${ONE_TYPE}){0,${TYPES_MAX - 1}}$`,
+          example: 'command_created,approval_requested',
+          description: 'Only these event types.',
+        }),
     },
     answers: { 200: ['The stream.'] },
-    content: { 'text/event-stream': { schema: z.string() } },
+    content: { 'text/event-stream': { schema: eventView } },
     problems: [400, 404, 410],
     async handle({ deps, c, principal, workspaceId, query }) {
       const { after, archived } = query

@@ -249,20 +249,15 @@ describe('the guards before every route', () => {
     }
   })
 
-  test('routes of the composition root are behind the same guards; only listed paths are open', async () => {
+  test('routes of the composition root are behind the same guards', async () => {
     const app = api.with({
       extraRoutes: (more) =>
-        more
-          .get('/metrics', (c) => c.text('up 1'))
-          .get('/console/*', (c) => c.text('page'))
-          .post('/raw', async (c) => c.text(await c.req.text())),
-      publicPaths: ['/console/*'],
+        more.get('/extra', (c) => c.text('up 1')).post('/raw', async (c) => c.text(await c.req.text())),
     })
-    assert.equal((await call(app, '/metrics')).status, 401)
-    assert.equal((await call(app, '/metrics', { key: api.ours.people.writer.key })).status, 403)
-    assert.equal(await (await call(app, '/metrics', { key: admin() })).text(), 'up 1')
-    assert.equal(await (await call(app, '/console/app.js')).text(), 'page')
-    assert.equal((await call(app, '/metrics', { method: 'POST', key: admin() })).status, 405)
+    assert.equal((await call(app, '/extra')).status, 401)
+    assert.equal((await call(app, '/extra', { key: api.ours.people.writer.key })).status, 403)
+    assert.equal(await (await call(app, '/extra', { key: admin() })).text(), 'up 1')
+    assert.equal((await call(app, '/extra', { method: 'POST', key: admin() })).status, 405)
     assert.equal(
       await (
         await call(app, '/raw', {

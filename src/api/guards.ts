@@ -200,7 +200,7 @@ type RouteAccess = {
   readonly workspace: boolean
   /** Takes the key of an agent. */
   readonly agents: boolean
-  /** `raw` leaves the body to the route; only for routes without a description. */
+  /** `raw` leaves the body to the route. */
   readonly body: 'required' | 'none' | 'raw'
   readonly config?: RouteConfig
 }
@@ -220,6 +220,10 @@ export function needsNothing() {
   return { security: [] as { bearer: string[] }[], 'x-role': null, 'x-workspace': false }
 }
 
+export function isRaw(config: object): boolean {
+  return 'x-raw-body' in config
+}
+
 /** Closed by default: a description without access rules requires an administrator, who is a person, and a workspace. */
 function accessOf(config: RouteConfig): RouteAccess {
   const declared = config as RouteConfig & {
@@ -232,7 +236,7 @@ function accessOf(config: RouteConfig): RouteAccess {
     role: declared['x-role'] ?? 'admin',
     workspace: declared['x-workspace'] ?? true,
     agents: declared['x-agents'] ?? false,
-    body: config.request?.body ? 'required' : 'none',
+    body: isRaw(config) ? 'raw' : config.request?.body ? 'required' : 'none',
     config,
   }
 }
@@ -240,24 +244,27 @@ function accessOf(config: RouteConfig): RouteAccess {
 export type AccessTable = {
   /** By method and path pattern, as the router names them. */
   find(method: string, pattern: string): RouteAccess
+  /** Whether a route has exactly this path. `/commands/preview` is then no id of a command, whatever the method. */
+  isLiteral(path: string): boolean
 }
 
 type Definition = { readonly type: string; readonly route?: RouteConfig }
 
-export function openAccessTable(definitions: readonly Definition[], publicPaths: readonly string[]): AccessTable {
+export function openAccessTable(definitions: readonly Definition[]): AccessTable {
+  const literals = new Set<string>()
   const table = new Map<string, RouteAccess>()
   for (const { type, route } of definitions) {
     if (type !== 'route' || !route) continue
     const pattern = route.path.replaceAll(/\/{(.+?)}/g, '/:$1')
     table.set(`${route.method.toUpperCase()} ${pattern}`, accessOf(route))
+    if (!pattern.includes(':')) literals.add(pattern)
   }
   return {
     find(method, pattern) {
       const known = table.get(`${method} ${pattern}`)
-      return (
-        known ?? { open: publicPaths.includes(pattern), role: 'admin', workspace: false, agents: false, body: 'raw' }
-      )
+      return known ?? { open: false, role: 'admin', workspace: false, agents: false, body: 'raw' }
     },
+    isLiteral: (path) => literals.has(path),
   }
 }
 
@@ -280,8 +287,10 @@ function isAmbiguous(c: ApiContext): boolean {
 export function routeGuard(app: Hono<ApiEnv>, table: () => AccessTable): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     if (isAmbiguous(c)) return answerProblem(c, notFound())
-    const route = matchedRoutes(c).find(isRoute)
-    if (!route) return answerProblem(c, refuseTarget(app, c))
+    const isTarget = (route: RouterRoute) =>
+      isRoute(route) && (route.path === c.req.path || !table().isLiteral(c.req.path))
+    const route = matchedRoutes(c).find(isTarget)
+    if (!route) return answerProblem(c, refuseTarget(app, c, isTarget))
     c.set('access', table().find(route.method, route.path))
     // The parser of queries drops a parameter without a name, so no description would refuse it.
     if (c.req.url.includes('?') && new URL(c.req.url).searchParams.has(''))
@@ -296,9 +305,9 @@ export function notFound(): Refusal {
   })
 }
 
-function refuseTarget(app: Hono<ApiEnv>, c: ApiContext): Refusal {
+function refuseTarget(app: Hono<ApiEnv>, c: ApiContext, isTarget: (route: RouterRoute) => boolean): Refusal {
   const allowed = METHODS.filter((method) =>
-    app.router.match(method, c.req.path)[0].some(([[, route]]) => isRoute(route)),
+    app.router.match(method, c.req.path)[0].some(([[, route]]) => isTarget(route)),
   )
   if (allowed.length === 0) return notFound()
   return refuse('api.method.not_allowed', 'This address does not support this method.', {

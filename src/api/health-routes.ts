@@ -1,4 +1,4 @@
-/** The health check: needs no credential and answers within two seconds, even if the database does not. */
+/** The health check and the metrics: they need no credential. The check answers within two seconds, even if the database does not. */
 import { z } from '@hono/zod-openapi'
 import type { ApiDeps, RuntimeStatus, SchemaVersions } from './api-deps.ts'
 import { resource, routes } from './resource.ts'
@@ -150,6 +150,20 @@ export const healthRoutes = routes({
       const health = await deps.checkHealth()
       if (health.status === 'down') return c.json(health, 503, { 'retry-after': '2' })
       return c.json(health, 200)
+    },
+  }),
+})
+
+type Metrics = { readonly renderMetrics: () => Promise<string> }
+
+export const metricsRoutes = routes({
+  showMetrics: resource<Metrics>('server').get('/metrics', {
+    summary: 'Get the metrics of the server in the text format of Prometheus',
+    role: null,
+    answers: { 200: ['The metrics.'] },
+    content: { 'text/plain': { schema: z.string() } },
+    async handle({ deps, c }) {
+      return c.text(await deps.renderMetrics(), 200, { 'content-type': 'text/plain; version=0.0.4' })
     },
   }),
 })

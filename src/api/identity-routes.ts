@@ -1,6 +1,6 @@
 /** Identity: the caller, workspaces, API keys, people, org roles, invitations, members, and the audit of the organisation. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView, parsedField, parseSlug } from '#contract'
+import { idField, pageView, slugField, textField } from '#contract'
 import { countArchiveFiles, findTools, listAudit, toEventView } from '#domains/commands'
 import {
   addMember,
@@ -209,7 +209,7 @@ export const identityRoutes = routes({
   takeOrgRole: remove('/people/{user_id}/org-roles/{org_role}', {
     summary: 'Revoke an org role from a person',
     role: 'admin',
-    params: { ...user, org_role: parsedField(parseSlug).meta({ type: 'string', example: 'finance' }) },
+    params: { ...user, org_role: slugField('finance') },
     answers: { 200: ['Whether the person had it.', changedView] },
     problems: [404, ...bodyProblems],
     handle: ({ deps, principal, traceId, params: { user_id: userId, org_role: role } }) =>
@@ -314,7 +314,7 @@ export const identityRoutes = routes({
     summary: 'List changes to people, roles and unbound keys of your organisation, newest first',
     role: 'admin',
     allow: ({ principal }) => decideUnbound(principal),
-    query: { event_type: z.string().max(100).optional().meta({ example: 'api_key_created' }) },
+    query: { event_type: textField(100).optional().meta({ example: 'api_key_created' }) },
     page: [auditPageOf('OrgAuditPage'), 'A page of the audit.'],
     scope: ({ principal, query }) => [principal.orgId, query.event_type ?? null],
     async read({ deps: { db }, principal, query: { event_type: eventType } }, from, limit) {

@@ -2,8 +2,7 @@
  * Memory: search, propose, decide candidates, grant and revoke consents, forget and hold. Every read is recorded, and every
  * proposal becomes a governed command.
  */
-import { z } from '@hono/zod-openapi'
-import { idField, pageFields, pageView } from '#contract'
+import { idField, pageFields, pageView, textField } from '#contract'
 import type { ApprovalDeps } from '#domains/approvals'
 import { actingFor, type CommandDeps, decideCandidate, proposeMemory, requestForget } from '#domains/commands'
 import {
@@ -60,7 +59,7 @@ type Api = { readonly memory: MemoryDeps; readonly commands: CommandDeps; readon
 const { list, get, post } = resource<Api>('memory')
 
 const label = (example: string, description: string) =>
-  z.string().min(1).max(200).optional().meta({ example, description })
+  textField(200, { charsMin: 1 }).optional().meta({ example, description })
 const candidate = { memory_candidate_id: idField('memory_candidate') }
 
 type Asked = Pick<Call<Api>, 'deps' | 'principal' | 'workspaceId' | 'traceId'>
@@ -107,7 +106,9 @@ export const memoryRoutes = routes({
       memory_type: memoryType.optional(),
       task_type: label('book_trip', 'Only memories for this task type.'),
       connector: label('hotel_booking', 'Only memories for this connector.'),
-      q: z.string().min(1).max(1_000).optional().meta({ example: 'quiet room', description: 'Words to search for.' }),
+      q: textField(1_000, { charsMin: 1 })
+        .optional()
+        .meta({ example: 'quiet room', description: 'Words to search for.' }),
     },
     answers: { 200: ['The memories found.', memoryListView] },
     problems: [400, 404],

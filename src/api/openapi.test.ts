@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { slugForm } from '#contract'
 
 type Shape = {
   readonly $ref?: string
@@ -12,6 +13,13 @@ type Shape = {
   readonly additionalProperties?: unknown
   readonly enum?: unknown
   readonly description?: string
+}
+type Text = Shape & {
+  readonly pattern?: string
+  readonly allOf?: unknown
+  readonly items?: Shape
+  readonly anyOf?: readonly Shape[]
+  readonly oneOf?: readonly Shape[]
 }
 type Reference = { readonly $ref: string }
 type Parameter = { readonly name: string; readonly in: string }
@@ -23,6 +31,7 @@ type Operation = {
   readonly security?: readonly unknown[]
   readonly 'x-role'?: string | null
   readonly 'x-workspace'?: boolean
+  readonly 'x-raw-body'?: boolean
   readonly parameters?: readonly Parameter[]
   readonly requestBody?: { readonly required?: boolean; readonly content: Record<string, { readonly schema: Shape }> }
   readonly responses: Record<string, Answer>
@@ -94,6 +103,71 @@ test('[L2] an id in an address has the pattern of its kind', () => {
     assert.match(String((schema as { pattern?: string }).pattern), /\[0-9a-f\]\{32\}/, name)
 })
 
+/** Every schema of a text in a request, with its place. */
+function textsOf(shape: Shape, place: string): readonly (readonly [place: string, text: Text])[] {
+  const { type, items, additionalProperties, anyOf, oneOf, properties = {} } = resolve(shape) as Text
+  const inside = [items, additionalProperties, ...(anyOf ?? []), ...(oneOf ?? [])].filter(
+    (each) => each instanceof Object,
+  )
+  return [
+    ...(type === 'string' ? [[place, resolve(shape) as Text] as const] : []),
+    ...Object.entries(properties).flatMap(([name, value]) => textsOf(value, `${place}.${name}`)),
+    ...inside.flatMap((each) => textsOf(each as Shape, place)),
+  ]
+}
+
+const requestTexts = operations.flatMap(({ name, operation }) => [
+  ...(operation.parameters ?? []).flatMap((parameter) =>
+    textsOf((parameter as { schema?: Shape }).schema ?? {}, `${name} ${parameter.name}`),
+  ),
+  ...textsOf(operation.requestBody?.content['application/json']?.schema ?? {}, name),
+])
+
+test('[L2] every text of a request states its form', () => {
+  assert.ok(requestTexts.length > 200)
+  const known = ['pattern', 'enum', 'const', 'format', 'allOf']
+  assert.deepEqual(
+    requestTexts.filter(([, text]) => !known.some((keyword) => keyword in text)).map(([place]) => place),
+    [],
+  )
+})
+
+test('[L2] every example of a text has the form that it illustrates', () => {
+  const line = new RegExp(String((document.components.schemas['VisibleLine'] as Text).pattern), 'u')
+  for (const [place, { pattern, example, enum: values, allOf }] of requestTexts) {
+    if (typeof example !== 'string') continue
+    if (pattern !== undefined) assert.match(example, new RegExp(pattern, 'u'), place)
+    if (values) assert.ok((values as readonly unknown[]).includes(example), place)
+    if (allOf) assert.match(example, line, place)
+  }
+})
+
+test('[L2] the header Idempotency-Key has the form and the example of the field', () => {
+  const keys = operations.flatMap(({ operation }) => {
+    const header = operation.parameters?.find(({ name }) => name === 'Idempotency-Key') as { schema?: Text } | undefined
+    const field = resolve(operation.requestBody?.content['application/json']?.schema ?? {}).properties?.[
+      'idempotency_key'
+    ]
+    return header && field ? [[header.schema, field] as const] : []
+  })
+  assert.ok(keys.length > 4)
+  for (const [header, field] of keys) {
+    const same = { ...header, description: undefined }
+    assert.deepEqual(same, { ...field, description: undefined })
+  }
+})
+
+test('[L14] the metrics and the webhooks are described', () => {
+  const find = (name: string) => operations.find((each) => each.name === name)?.operation
+  assert.ok(find('GET /metrics')?.responses['200']?.content?.['text/plain'])
+  const webhook = find('POST /webhooks/{source}')
+  assert.deepEqual(
+    webhook?.parameters?.map(({ name }) => name),
+    ['source', 'webhook-id', 'webhook-timestamp', 'webhook-signature'],
+  )
+  for (const status of ['200', '202', '400', '401', '404', '413']) assert.ok(webhook?.responses[status], status)
+})
+
 test('every operation has a unique name, a summary and a known tag', () => {
   const names = operations.map(({ operation }) => operation.operationId)
   assert.equal(new Set(names).size, names.length)
@@ -131,6 +205,7 @@ test('every body is closed to unknown fields, has an example for each field, and
   for (const { name, operation } of operations) {
     if (!operation.requestBody) continue
     assert.equal(operation.requestBody.required, true, name)
+    if (operation['x-raw-body']) continue
     const shape = resolve(operation.requestBody.content['application/json']?.schema ?? {})
     assert.equal(shape.additionalProperties, false, name)
     for (const [field, value] of Object.entries(shape.properties ?? {}))
@@ -170,24 +245,28 @@ test('resolved references give the original operations', () => {
     description,
     content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
   })
+  const id = (prefix: string) => ({
+    pattern: `^(?:${prefix}_[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$`,
+    example: `${prefix}_0197f3b2c4d57a8e9b0c1d2e3f405161`,
+  })
   const workspace = [
     {
       name: 'X-Workspace-ID',
       in: 'header',
       required: false,
       description: 'The workspace, by id.',
-      schema: { type: 'string', example: 'ws_0197f3b2c4d57a8e9b0c1d2e3f405162' },
+      schema: { type: 'string', ...id('ws') },
     },
     {
       name: 'X-Workspace',
       in: 'header',
       required: false,
       description: 'The workspace, by short name.',
-      schema: { type: 'string', example: 'default' },
+      schema: { type: 'string', ...slugForm, example: 'default' },
     },
   ]
   const query = {
-    schema: { type: 'string', description: 'The workspace, if no header names it.', example: 'ws_…' },
+    schema: { type: 'string', ...id('ws'), description: 'The workspace, if no header names it.' },
     required: false,
     description: 'The workspace, if no header names it.',
     name: 'workspace_id',
@@ -197,11 +276,7 @@ test('resolved references give the original operations', () => {
   assert.deepEqual(find('removeSchedule')?.parameters, [
     ...workspace,
     {
-      schema: {
-        type: 'string',
-        pattern: '^(?:csched_[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$',
-        example: 'csched_0197f3b2c4d57a8e9b0c1d2e3f405161',
-      },
+      schema: { type: 'string', ...id('csched') },
       required: true,
       name: 'schedule_id',
       in: 'path',
@@ -235,7 +310,7 @@ test('resolved references give the original operations', () => {
       in: 'query',
     },
     {
-      schema: { type: 'string', description: '`next_cursor` of the page before.' },
+      schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{23,1024}$', description: '`next_cursor` of the page before.' },
       required: false,
       description: '`next_cursor` of the page before.',
       name: 'cursor',

@@ -1,5 +1,7 @@
 /** Generates the OpenAPI document from the routes; `openapi.json` is its committed copy. */
 import type { OpenAPIHono } from '@hono/zod-openapi'
+import { slugForm, workspaceIdForm } from '#contract'
+import { lineForm } from '#kernel/visible-text'
 import type { ApiEnv } from './guards.ts'
 
 export type OpenApiDocument = ReturnType<OpenAPIHono<ApiEnv>['getOpenAPI31Document']>
@@ -20,6 +22,11 @@ export function describeApi(
     scheme: 'bearer',
     description: 'An API key (`ck_…`) or a JWT of the configured identity provider.',
   })
+  app.openAPIRegistry.registerComponent('schemas', 'VisibleLine', {
+    type: 'string',
+    pattern: lineForm,
+    description: 'One line in which every character is visible, without a space at either end.',
+  })
   const document = app.getOpenAPI31Document({
     openapi: '3.1.0',
     info: {
@@ -36,14 +43,15 @@ export function describeApi(
   return document
 }
 
-/** Formats the committed text: two spaces, and each reference on one line. */
+/** Formats the committed text: two spaces, each reference on one line, and no character that an editor hides. */
 export function formatApi(document: OpenApiDocument): string {
-  return `${JSON.stringify(document, null, 2).replaceAll(/\{\s+("\$ref": "[^"]+")\s+\}/g, '{ $1 }')}\n`
+  const text = JSON.stringify(document, null, 2).replaceAll(/\{\s+("\$ref": "[^"]+")\s+\}/g, '{ $1 }')
+  return `${text.replaceAll(/[\ud800-\udfff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16)}`)}\n`
 }
 
 const WORKSPACE_HEADERS = [
-  ['X-Workspace-ID', 'The workspace, by id.', 'ws_0197f3b2c4d57a8e9b0c1d2e3f405162'],
-  ['X-Workspace', 'The workspace, by short name.', 'default'],
+  ['X-Workspace-ID', 'The workspace, by id.', workspaceIdForm],
+  ['X-Workspace', 'The workspace, by short name.', { ...slugForm, example: 'default' }],
 ] as const
 
 type Parameter = { readonly name: string; readonly in: string }
@@ -59,12 +67,12 @@ type Described = {
 function addWorkspaceHeaders(document: OpenApiDocument): void {
   for (const operation of operationsOf(document)) {
     if (!operation['x-workspace']) continue
-    const headers = WORKSPACE_HEADERS.map(([name, description, example]) => ({
+    const headers = WORKSPACE_HEADERS.map(([name, description, form]) => ({
       name,
       in: 'header',
       required: false,
       description,
-      schema: { type: 'string', example },
+      schema: { type: 'string', ...form },
     }))
     operation.parameters = [...headers, ...(operation.parameters ?? [])]
   }

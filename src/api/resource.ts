@@ -1,12 +1,21 @@
 /** Builds routes from one description: access, input, output and problems. Knows no domain. */
 import { createRoute, OpenAPIHono, type RouteConfig, z } from '@hono/zod-openapi'
-import { pageFields } from '#contract'
+import { keyField, pageFields, workspaceIdForm } from '#contract'
 import type { PlatformRole, Principal } from '#domains/identity'
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
 import type { CursorScope, PageCursors, Position } from './page-cursor.ts'
 import { bodyProblems, problems, type ProblemStatus } from './problem.ts'
-import { answerProblem, type ApiContext, type ApiEnv, needs, needsNothing, principalOf, workspaceOf } from './guards.ts'
+import {
+  answerProblem,
+  type ApiContext,
+  type ApiEnv,
+  isRaw,
+  needs,
+  needsNothing,
+  principalOf,
+  workspaceOf,
+} from './guards.ts'
 import { explainIssues } from './validation.ts'
 
 type Shape = z.ZodRawShape
@@ -89,6 +98,8 @@ type Handled<V> = Awaitable<Decision<V | Known<V>> | Response>
 type Route<Deps, Q extends Shape, P extends Shape, B extends z.ZodType, A extends Answers> = Description<Deps, Q, P> & {
   readonly body?: readonly [shape: B, text: string]
   readonly headers?: z.ZodObject
+  /** The handler reads the body itself, as the bytes that were sent, and checks what the description says. */
+  readonly raw?: true
   readonly answers: A
   /** Answers that are not JSON. */
   readonly content?: Readonly<Record<string, { readonly schema: z.ZodType }>>
@@ -185,6 +196,7 @@ export function resource<Deps>(tag: string, where: 'workspace' | 'org' = 'worksp
 type Described = Omit<Description<never, Shape, Shape>, 'allow'> & {
   readonly body?: readonly [shape: z.ZodType, text: string]
   readonly headers?: z.ZodObject
+  readonly raw?: true
   readonly answers: Answers
   readonly content?: Readonly<Record<string, { readonly schema: z.ZodType }>>
 }
@@ -194,10 +206,25 @@ function configOf(
   where: 'workspace' | 'org',
   method: RouteConfig['method'],
   path: string,
-  { summary, description, role, agents, query, params, headers, body, answers, content, problems: own = [] }: Described,
+  {
+    summary,
+    description,
+    role,
+    agents,
+    query,
+    params,
+    headers,
+    raw,
+    body,
+    answers,
+    content,
+    problems: own = [],
+  }: Described,
 ): Operation<never>['config'] {
   // An open route without a body has no problems.
   const isPlain = role === null && !body
+  const key = keyOf(body?.[0])
+  const sent = headers ?? (key && keyHeaderOf(key, 'The same as the field `idempotency_key` of the body.'))
   return {
     method,
     path,
@@ -205,12 +232,13 @@ function configOf(
     ...(description === undefined ? {} : { description }),
     tags: [tag],
     ...(role === null ? needsNothing() : needs(role, where, agents)),
+    ...(raw ? { 'x-raw-body': true } : {}),
     ...(isPlain
       ? {}
       : {
           request: {
-            ...(headers || takesKey(body?.[0]) ? { headers: headers ?? keyHeader } : {}),
-            query: queryOf(query ?? {}),
+            ...(sent ? { headers: sent } : {}),
+            ...(raw ? {} : { query: queryOf(query ?? {}) }),
             ...(params && { params: z.object(params) }),
             ...(body && {
               body: { content: { 'application/json': { schema: body[0] } }, description: body[1], required: true },
@@ -241,27 +269,31 @@ function configOf(
 
 export const KEY_HEADER = 'Idempotency-Key'
 
-export const keyHeader = z.object({
-  [KEY_HEADER]: z.string().optional().meta({
-    example: 'order-4711',
-    description: 'The same request with the same key is done once. The same as the field `idempotency_key` of a body.',
-  }),
-})
+const keyHeaderOf = (field: z.ZodType, description: string) => z.object({ [KEY_HEADER]: field.meta({ description }) })
+
+/** For a route whose body has no such field. */
+export const keyHeader = keyHeaderOf(
+  keyField('order-4711').optional(),
+  'The same request with the same key is done once.',
+)
 
 /** A route takes the header if its body has an idempotency key, or if it says so. */
 export function takesKeyHeader(config: RouteConfig | undefined): boolean {
-  return config?.request?.headers === keyHeader || takesKey(bodySchemaOf(config))
+  return config?.request?.headers === keyHeader || keyOf(bodySchemaOf(config)) !== undefined
 }
 
-function takesKey(schema: unknown): boolean {
-  return schema instanceof z.ZodObject && 'idempotency_key' in schema.shape
+function keyOf(schema: unknown): z.ZodType | undefined {
+  return schema instanceof z.ZodObject ? (schema.shape['idempotency_key'] as z.ZodType | undefined) : undefined
 }
 
 /** The query of a route: its own fields, and `workspace_id`, which every request may send. */
 function queryOf(fields: Shape) {
   return z.strictObject({
     ...fields,
-    workspace_id: z.string().optional().meta({ description: 'The workspace, if no header names it.', example: 'ws_…' }),
+    workspace_id: z
+      .string()
+      .optional()
+      .meta({ ...workspaceIdForm, description: 'The workspace, if no header names it.' }),
   })
 }
 
@@ -281,8 +313,14 @@ export function routes<Deps>(operations: Readonly<Record<string, Operation<Deps>
     mount(deps, cursors) {
       const router = newRouter()
       for (const { operationId, config, handle } of all) {
+        const answer = (c: ApiContext) => handle(deps, c, operationId, cursors)
+        const route = createRoute(config)
         // The validators of the description run first, so the handler needs no types from it.
-        router.openapi(createRoute(config), ((c: ApiContext) => handle(deps, c, operationId, cursors)) as never)
+        if (!isRaw(config)) router.openapi(route, answer as never)
+        else {
+          router.openAPIRegistry.registerPath(route)
+          router.on(config.method, route.getRoutingPath(), answer)
+        }
       }
       return router
     },
@@ -297,7 +335,7 @@ type Hooked = {
 }
 
 /** Creates a router that answers validation errors with problems. */
-export function newRouter(): OpenAPIHono<ApiEnv> {
+function newRouter(): OpenAPIHono<ApiEnv> {
   return new OpenAPIHono<ApiEnv>({
     defaultHook: (result, c) => {
       const { success, target, data, error } = result as Hooked

@@ -1,6 +1,6 @@
 /** The scheduler over HTTP: its status and self-check, jobs (submit, read, change, move, cancel, repeat) and groups. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView } from '#contract'
+import { idField, pageView, textField } from '#contract'
 import {
   cancelJob,
   changeJob,
@@ -137,7 +137,7 @@ export const schedulerJobRoutes = routes({
     allow: requireScheduler,
     query: {
       state: z.enum(jobFilters).optional().meta({ example: 'finished' }),
-      job_type: z.string().optional().meta({ example: 'report' }),
+      job_type: textField(64).optional().meta({ example: 'report' }),
       group_id: idField('job_group').optional(),
       schedule_id: idField('schedule').optional(),
     },

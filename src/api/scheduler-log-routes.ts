@@ -23,7 +23,7 @@ export const schedulerLogRoutes = routes({
     answers: { 200: ['The output.'] },
     content: { 'text/plain': { schema: z.string() } },
     problems: [400, 404],
-    handle(call) {
+    async handle(call) {
       const { deps, c, principal } = call
       const api = requireScheduler(call)
       if (!api.ok) return api
@@ -31,22 +31,30 @@ export const schedulerLogRoutes = routes({
       const opened = deps.logStreams.open(principal, rightOf(deps, c))
       if (!opened.ok) return opened
       const place = opened.value
-      let askAtMs = performance.now() + deps.heartbeatMs
-      const log = readLog(api.value.scheduler, call.params.job_id, {
-        follow: call.query.follow === 'true',
-        stop: AbortSignal.any([gone.signal, call.signal, ...(deps.closing ? [deps.closing] : [])]),
-        wait: async (ms, signal) => {
-          if (performance.now() >= askAtMs) {
-            askAtMs = performance.now() + deps.heartbeatMs
-            await place.check()
-          }
-          await api.value.wait(ms, signal)
-        },
-      })
-      // A HEAD has no body, so a stream would never be read and closed.
-      if (log.ok && c.req.method !== 'HEAD') return c.body(streamOf(log.value, gone, place), 200, LOG_HEADERS)
-      place.close()
-      return log.ok ? c.body(null, 200, LOG_HEADERS) : log
+      let isStreaming = false
+      try {
+        let askAtMs = performance.now() + deps.heartbeatMs
+        const log = readLog(api.value.scheduler, call.params.job_id, {
+          follow: call.query.follow === 'true',
+          stop: AbortSignal.any([gone.signal, call.signal, ...(deps.closing ? [deps.closing] : [])]),
+          wait: async (ms, signal) => {
+            if (performance.now() >= askAtMs) {
+              askAtMs = performance.now() + deps.heartbeatMs
+              await place.check()
+            }
+            await api.value.wait(ms, signal)
+          },
+        })
+        if (!log.ok) return log
+        // A HEAD has no body, so a stream would never be read and closed.
+        if (c.req.method === 'HEAD') return c.body(null, 200, LOG_HEADERS)
+        // Also learns when the credential expires, and ends the stream then.
+        await place.check()
+        isStreaming = true
+        return c.body(streamOf(log.value, gone, place), 200, LOG_HEADERS)
+      } finally {
+        if (!isStreaming) place.close()
+      }
     },
   }),
 })
@@ -62,6 +70,8 @@ function streamOf(
     if (!isOpen) return
     isOpen = false
     gone.abort()
+    // Closes the file of a reader that left in the middle of it.
+    void source.return().catch(() => {})
     place.close()
   }
   return new ReadableStream<Uint8Array>({

@@ -14,6 +14,7 @@ import {
   submitJob,
 } from '#domains/scheduler'
 import { encodeId } from '#kernel/ids'
+import { accept } from '#kernel/refusal'
 import type { Api } from './api.ts'
 
 type Named = { name: string; job_type: string }
@@ -242,5 +243,47 @@ describe('requests to the scheduler', () => {
     await release()
     const later = await read<Page>('/schedules?limit=500')
     assert.ok(later.items.every(({ name }) => name !== 'later'))
+  })
+
+  test('[M7] a stream of a log ends with its token, without a heartbeat', async () => {
+    const { principal, key } = api.ours.people.writer
+    const person = { ...principal, credential: 'jwt', keyId: null } as const
+    const untilMs = Date.now() + 1_500
+    const { job_id } = accepted(submitJob(jobs.scheduler, { job_type: 'shell' }))
+    const to = api.with({
+      scheduler: jobs.face,
+      authenticate: () => Promise.resolve(accept(person)),
+      callers: {
+        ...api.deps.callers,
+        look: async (asked) => {
+          const looked = await api.deps.callers.look({ ...asked, bearer: key })
+          const tokenLeftMs = untilMs - Date.now()
+          return looked.ok ? accept({ ...looked.value, principal: person, access: undefined, tokenLeftMs }) : looked
+        },
+      },
+      limits: { heartbeatMs: 86_400_000 },
+    })
+    const path = `/scheduler/jobs/${encodeId('job', job_id)}/logs?follow=true`
+    const response = await call(to, path, { key })
+    assert.equal(await response.text(), '')
+    assert.ok(Date.now() >= untilMs, 'not before')
+    // It has expired: a new stream ends at once.
+    assert.equal(await (await call(to, path, { key })).text(), '')
+  })
+
+  test('[M7] a log that cannot be read keeps no place', async () => {
+    const { job_id } = accepted(submitJob(jobs.scheduler, { job_type: 'shell' }))
+    let isBroken = true
+    const { db } = jobs.scheduler
+    const read: typeof db.read = (work) => {
+      if (isBroken) throw new Error('the file is gone')
+      return db.read(work)
+    }
+    const scheduler = { ...jobs.scheduler, db: Object.assign(Object.create(db) as typeof db, { read }) }
+    const to = api.with({ scheduler: { ...jobs.face, scheduler }, limits: { streamsPerKeyMax: 1 } })
+    const ask = () => call(to, `/scheduler/jobs/${encodeId('job', job_id)}/logs`, { key: api.ours.people.writer.key })
+    for (const _ of [1, 2]) assert.equal((await ask()).status, 500)
+    isBroken = false
+    assert.equal(await outcomeOf(await ask()), '404 scheduler.log.not_found')
   })
 })

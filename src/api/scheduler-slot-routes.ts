@@ -1,5 +1,5 @@
 /** Reservations and direct executions over HTTP. */
-import { idField, pageView, parsedField } from '#contract'
+import { durationField, idField, pageView } from '#contract'
 import {
   askForDirect,
   digestWork,
@@ -16,9 +16,8 @@ import {
   toReservationView,
   waitForReservation,
 } from '#domains/scheduler'
-import { parseDuration } from '#kernel/duration'
 import { encodeId } from '#kernel/ids'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, refuse } from '#kernel/refusal'
 import { bodyProblems } from './problem.ts'
 import { type Call, routes, shown } from './resource.ts'
 import {
@@ -36,21 +35,16 @@ const WAIT_MAX_MS = 60_000
 /** The default time that a direct execution waits for the job in flight. */
 const START_WAIT_MS = 10_000
 
-function parseWait(text: string): Decision<number> {
-  const duration = parseDuration(text)
-  if (!duration.ok || duration.value <= WAIT_MAX_MS) return duration
-  return refuse('duration', 'A request can wait for at most 60s.', {
-    hint: 'Wait for 60s, then send the request again.',
-  })
-}
-const waitField = parsedField(parseWait).optional().meta({
-  type: 'string',
-  example: '10s',
+const refuseWait = () =>
+  refuse('duration', 'A request can wait for at most 60s.', { hint: 'Wait for 60s, then send the request again.' })
+const waitField = durationField('10s', { ms: WAIT_MAX_MS, refuse: refuseWait }).optional().meta({
   description: 'How long to wait while the slot is taken, up to 60s. Without it, a taken slot is refused immediately.',
 })
 const reserveRequest = reserveBody.extend({ wait: waitField }).meta({ id: 'ReserveSchedulerSlot' })
 const renewRequest = reserveBody.pick({ expires_in: true }).meta({ id: 'RenewSchedulerReservation' })
-const directRequest = directJobBody.extend({ wait: waitField }).meta({ id: 'RunSchedulerJobDirectly' })
+const directRequest = directJobBody
+  .extend({ wait: waitField })
+  .meta({ id: 'RunSchedulerJobDirectly', ...directJobBody.meta() })
 
 const reservation = { reservation_id: idField('reservation') }
 const reservationFact = ({ reservation_id: id }: { readonly reservation_id: string }) => ({

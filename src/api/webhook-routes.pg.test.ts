@@ -5,7 +5,6 @@ import { signDelivery } from '#domains/commands'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { openRoomOn, type TestRoom } from '#test/commands'
 import type { Api } from './api.ts'
-import { webhookPath } from './webhook-routes.ts'
 
 type Json = Record<string, unknown>
 type Delivery = {
@@ -40,7 +39,6 @@ describe('webhooks over HTTP', () => {
     room = openRoomOn(api.world, api.ours)
     const webhooks = ['shop', 'noisy'].map(sourceOf)
     app = api.with({
-      publicPaths: [webhookPath],
       work: { commands: room.world, approvals: room.approvals, webhooks },
     })
   })
@@ -219,7 +217,6 @@ describe('webhooks over HTTP', () => {
     assert.equal(JSON.stringify(first).includes(canary), false)
     // Another process of the same installation writes the same row about the flood; one that is right goes through all the while.
     const other = api.with({
-      publicPaths: [webhookPath],
       work: { commands: room.world, approvals: room.approvals, webhooks: [sourceOf('noisy')] },
     })
     const own = app
@@ -233,7 +230,7 @@ describe('webhooks over HTTP', () => {
     assert.equal((await rows()).length, 62 + 2)
   })
 
-  test('[API-06] administration needs an administrator, work needs a credential, and webhooks need only a signature', async () => {
+  test('[L14] [API-06] administration needs an administrator, work needs a credential, and webhooks need only a signature', async () => {
     const { writer, admin } = api.ours.people
     const headers = { 'x-workspace': 'main' }
     const document = (await (await call(app, '/openapi.json')).json()) as {
@@ -260,10 +257,14 @@ describe('webhooks over HTTP', () => {
       }
     }
     assert.ok(areas.admin >= 5 && areas.runtime >= 20, JSON.stringify(areas))
-    assert.equal(
-      areas.open.some((path) => path.startsWith('/webhooks')),
-      false,
-    )
+    assert.deepEqual(areas.open.toSorted(), [
+      '/',
+      '/health',
+      '/invitations/redeem',
+      '/openapi.json',
+      '/reference',
+      '/webhooks/{source}',
+    ])
     // No credential takes the place of the signature, and the signature needs none.
     const forged = await deliver(order, {
       id: 'evt-9',
@@ -272,6 +273,13 @@ describe('webhooks over HTTP', () => {
     })
     assert.equal(await outcomeOf(forged), '401 signature')
     assert.equal(await outcomeOf(await deliver(order, { id: 'evt-9' })), '202 ok')
+  })
+
+  test('[L2] a path that a route has exactly is never read as an id: another method is a 405', async () => {
+    const { key } = api.ours.people.admin
+    const preview = await call(app, '/commands/preview', { key })
+    assert.equal(await outcomeOf(preview), '405 api.method.not_allowed')
+    assert.equal(preview.headers.get('allow'), 'POST')
   })
 
   test('[L5] an id with a dot is refused: the border between id and time is signed once', async () => {

@@ -1,45 +1,92 @@
 /** Receives webhooks: authenticated by a signature over the exact bytes instead of a credential, so the body is read here. */
-import { type CommandDeps, openWebhooks, type WebhookSource } from '#domains/commands'
+import { z } from '@hono/zod-openapi'
+import { idView, textField } from '#contract'
+import { type CommandDeps, commandStatus, openWebhooks, webhookForms, type WebhookSource } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
-import { refuse } from '#kernel/refusal'
+import { accept, refuse } from '#kernel/refusal'
 import { defaultLimits } from './api-deps.ts'
 import { readBody } from './body.ts'
-import { answerProblem } from './guards.ts'
-import { newRouter } from './resource.ts'
+import { Known, resource, routes } from './resource.ts'
 
-/** For `publicPaths`: the signature replaces the credential. */
-export const webhookPath = '/webhooks/:source'
-
-export function webhookRoutes(deps: CommandDeps, sources: readonly WebhookSource[]) {
-  const byName = new Map(sources.map((source) => [source.name, source]))
-  const receive = openWebhooks(deps)
-  const router = newRouter()
-  router.post(webhookPath, async (c) => {
-    const source = byName.get(c.req.param('source') ?? '')
-    if (!source) return answerProblem(c, refuse('commands.webhook.source_unknown', 'There is no such webhook.'))
-    const delivery = {
-      id: c.req.header('webhook-id'),
-      timestamp: c.req.header('webhook-timestamp'),
-      signature: c.req.header('webhook-signature'),
-      body: await readBody(c.req.raw, defaultLimits, c.env?.incoming),
-    }
-    const received = await receive(source, delivery, c.get('ids'))
-    if (!received.ok) return answerProblem(c, received)
-    const { value } = received
-    switch (value.t) {
-      case 'command':
-        return c.json(
-          { outcome: 'command', command_id: encodeId('command', value.commandId), status: value.status },
-          202,
-        )
-      case 'duplicate':
-        return c.json(
-          { outcome: 'duplicate', command_id: value.commandId === null ? null : encodeId('command', value.commandId) },
-          200,
-        )
-      case 'recorded':
-        return c.json({ outcome: 'recorded' }, 202)
-    }
+const receivedView = z
+  .object({
+    outcome: z.enum(['command', 'duplicate', 'recorded']).meta({
+      description: '`command`: submitted. `duplicate`: known already. `recorded`: the source maps it to no command.',
+    }),
+    command_id: idView('command', 'The command of the event; null when another event submitted it.')
+      .nullable()
+      .optional(),
+    status: commandStatus.optional(),
   })
-  return router
+  .meta({ id: 'ReceivedWebhook', description: 'What became of a delivery.' })
+
+type Api = {
+  readonly sources: ReadonlyMap<string, WebhookSource>
+  readonly receive: ReturnType<typeof openWebhooks>
 }
+
+export function openWebhookSources(deps: CommandDeps, sources: readonly WebhookSource[]): Api {
+  return { sources: new Map(sources.map((source) => [source.name, source])), receive: openWebhooks(deps) }
+}
+
+const header = (pattern: RegExp, example: string, description: string) =>
+  z.string().meta({ pattern: pattern.source, example, description })
+
+export const webhookRoutes = routes({
+  receiveWebhook: resource<Api>('commands', 'org').post('/webhooks/{source}', {
+    summary: 'Receive an event of another system',
+    description:
+      'The project declares the sources, their secrets and what an event becomes. The signature replaces the credential.',
+    role: null,
+    raw: true,
+    params: {
+      source: textField(200, { charsMin: 1 }).meta({ example: 'shop', description: 'A source of the project.' }),
+    },
+    headers: z.object({
+      'webhook-id': header(webhookForms.id, 'evt-4711', 'The id of the event. The same id is received once.'),
+      'webhook-timestamp': header(
+        webhookForms.timestamp,
+        '1777629600',
+        'Seconds since 1970; at most five minutes off.',
+      ),
+      'webhook-signature': header(
+        webhookForms.signature,
+        `v1=${'0'.repeat(64)}`,
+        '`v1=` and the lower-case hex HMAC-SHA-256 of `id.timestamp.body` with the secret of the source.',
+      ),
+    }),
+    body: [z.record(z.string(), z.unknown()).meta({ example: { type: 'order', id: 7 } }), 'The event, as signed'],
+    answers: { 200: ['The event is known already.', receivedView], 202: ['The event is received.', receivedView] },
+    problems: [404, 409],
+    async handle({ deps, c }) {
+      const source = deps.sources.get(c.req.param('source') ?? '')
+      if (!source) return refuse('commands.webhook.source_unknown', 'There is no such webhook.')
+      const delivery = {
+        id: c.req.header('webhook-id'),
+        timestamp: c.req.header('webhook-timestamp'),
+        signature: c.req.header('webhook-signature'),
+        body: await readBody(c.req.raw, defaultLimits, c.env?.incoming),
+      }
+      const received = await deps.receive(source, delivery, c.get('ids'))
+      if (!received.ok) return received
+      const { value } = received
+      switch (value.t) {
+        case 'command':
+          return accept({
+            outcome: 'command' as const,
+            command_id: encodeId('command', value.commandId),
+            status: value.status,
+          })
+        case 'duplicate':
+          return accept(
+            new Known({
+              outcome: 'duplicate' as const,
+              command_id: value.commandId === null ? null : encodeId('command', value.commandId),
+            }),
+          )
+        case 'recorded':
+          return accept({ outcome: 'recorded' as const })
+      }
+    },
+  }),
+})

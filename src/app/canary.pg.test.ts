@@ -56,7 +56,7 @@ describe('canaries', () => {
     }
     const log = openLog('trace', { write: (line: string) => void lines.push(line) })
     const work = { commands: room.world, approvals: room.approvals, webhooks: [source] }
-    app = api.with({ work, log, publicPaths: ['/webhooks/:source'] })
+    app = api.with({ work, log })
     owner = await aPerson(api.world, api.ours, 'writer', 'canary-owner')
     await anOrgRole(api.world, api.ours.orgId, 'owner', [owner])
   })

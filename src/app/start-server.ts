@@ -1,6 +1,6 @@
 /** The running service: a worker with the HTTP API in front of it, opened in order and closed in reverse. */
 import { createHash } from 'node:crypto'
-import { createApi, serve, type ServedApi, webhookPath } from '#api'
+import { createApi, serve, type ServedApi } from '#api'
 import { openAuthenticator } from '#domains/identity'
 import { textId } from '#kernel/ids'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
@@ -122,7 +122,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
     hosts: hostsOf(config),
     limits: { ratePerMinute: config.rateLimit },
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
-    publicPaths: ['/metrics', webhookPath],
+    renderMetrics: () => telemetry.metrics.render(),
     onAnswered: openHttpMetrics(telemetry.metrics.meter),
     runtimeStatus: async () => {
       const { engine, ...health } = await work.runtime.health()
@@ -136,11 +136,6 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
       connectors: work.connectors,
       memory: work.memory,
       webhooks: project.webhooks ?? [],
-    },
-    extraRoutes: (app: Parameters<NonNullable<Parameters<typeof createApi>[0]['extraRoutes']>>[0]) => {
-      app.get('/metrics', async (c) =>
-        c.text(await telemetry.metrics.render(), 200, { 'content-type': 'text/plain; version=0.0.4' }),
-      )
     },
   }
 }

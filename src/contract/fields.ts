@@ -1,5 +1,8 @@
 /** The fields that every room's contract is built from: a value that a kernel parser refuses keeps the parser's code, hint and facts. */
 import { z } from 'zod'
+import { CRON_CHARS_MAX, cronForm, parseCron, parseTimeZone, TIME_ZONE_CHARS_MAX, timeZoneForm } from '#kernel/cron'
+import { type DurationMs, durationForm, parseDuration } from '#kernel/duration'
+import { KEY_CHARACTERS_MAX } from '#kernel/idempotency-key'
 import { decodeId, type IdKind, idPrefixes } from '#kernel/ids'
 import { parseInstant } from '#kernel/instant'
 import { isJsonObject, type JsonObject } from '#kernel/json-value'
@@ -8,7 +11,7 @@ import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, parsePageLimit } from '#kernel/page
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import { findSecret, sayFinding } from '#kernel/secrets/find-secret'
-import { showLine } from '#kernel/visible-text'
+import { countChars, isVisibleLine } from '#kernel/visible-text'
 
 function parsed<In, Out>(input: z.ZodType<In, In>, parse: (value: In) => Decision<Out>) {
   return input.transform((value, context): Out => {
@@ -24,6 +27,14 @@ export function parsedField<T>(parse: (text: string) => Decision<T>) {
   return parsed(z.string(), parse)
 }
 
+/** A text whose form the document states. What the form cannot state, only the parser refuses. */
+function formField<T>(parse: (text: string) => Decision<T>, form: Readonly<Record<string, unknown>>) {
+  return parsedField(parse).meta({ type: 'string', ...form })
+}
+
+/** The form that names, keys and subjects share: it is long, so the document has it once. */
+export const visibleLine = { allOf: [{ $ref: '#/components/schemas/VisibleLine' }] }
+
 /** Returns the refusal that a parser stored in a zod issue. */
 export function refusalOfIssue(issue: { readonly code: string }): Refusal | undefined {
   if (issue.code !== 'custom') return undefined
@@ -36,15 +47,22 @@ export function exampleId(kind: IdKind): string {
   return `${idPrefixes[kind]}_0197f3b2c4d57a8e9b0c1d2e3f405161`
 }
 
+const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
+const idForm = (kind: IdKind) => ({
+  pattern: `^(?:${idPrefixes[kind]}_[0-9a-f]{32}|${UUID})$`,
+  example: exampleId(kind),
+})
+
+/** The guard of the workspace reads the headers and the query before any field. */
+export const workspaceIdForm = idForm('workspace')
+
 /** An id of one kind, prefixed or as a UUID; the parsed value is the UUID. `noun` is what callers call it, if not by its kind. */
 export function idField(kind: IdKind, noun?: string) {
-  const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
-  const pattern = `^(?:${idPrefixes[kind]}_[0-9a-f]{32}|${uuid})$`
   const decode = (text: string) => {
     const id = decodeId(kind, text)
     return id.ok || noun === undefined ? id : { ...id, reason: `${quote(text)} is not the id of a ${noun}.` }
   }
-  return parsedField(decode).meta({ type: 'string', pattern, example: exampleId(kind) })
+  return formField(decode, idForm(kind))
 }
 
 /** An id as shown to callers. */
@@ -58,7 +76,7 @@ export function textView(example: string, description?: string) {
 
 /** A time sent by a caller. */
 export function instantField(example = '2026-05-01T10:00:00Z') {
-  return parsedField((text) => parseInstant(text)).meta({ type: 'string', format: 'date-time', example })
+  return formField((text) => parseInstant(text), { format: 'date-time', example })
 }
 
 /** A time as shown to callers. */
@@ -73,6 +91,8 @@ export function orNull<T, V>(value: T | null, show: (value: T) => V): V | null {
 
 const SLUG = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
+export const slugForm = { minLength: 1, maxLength: 63, pattern: SLUG.source }
+
 export function isSlug(text: string): boolean {
   return SLUG.test(text)
 }
@@ -85,23 +105,77 @@ export function parseSlug(text: string): Decision<string> {
 }
 
 export function slugField(example: string) {
-  const range = { minLength: 1, maxLength: 63, pattern: SLUG.source }
-  return parsedField(parseSlug).meta({ type: 'string', ...range, example, description: 'Short name.' })
+  return formField(parseSlug, { ...slugForm, example, description: 'Short name.' })
 }
 
 /** A display name: visible (hidden characters make two names look alike), in Unicode's composed form, without surrounding spaces. */
 export function parseName(text: string, charsMax = 200): Decision<string> {
   const name = text.normalize('NFC')
   if (hasSecretShape(name)) return refuseSecret('The name looks like a key, a token or a password.')
-  if (name.length > 0 && name.length <= charsMax && name === name.trim() && showLine(name) === name) return accept(name)
+  if (isVisibleLine(name, charsMax)) return accept(name)
   return refuse('api.field.value', `${quote(text)} cannot be used as a name.`, {
     hint: `Use 1 to ${charsMax} visible characters without leading or trailing spaces.`,
   })
 }
 
 export function nameField(example: string, charsMax = 200) {
-  const range = { minLength: 1, maxLength: charsMax }
-  return parsedField((text) => parseName(text, charsMax)).meta({ type: 'string', ...range, example })
+  const form = { ...visibleLine, minLength: 1, maxLength: charsMax, example }
+  return formField((text) => parseName(text, charsMax), form)
+}
+
+/** Free text. JSON Schema and Postgres count characters, zod counts UTF-16 units. `filled`: more than spaces. */
+export function textField(charsMax: number, { charsMin = 0, filled = false } = {}) {
+  const input = filled ? z.string().trim() : z.string()
+  return input
+    .superRefine((text, context) => {
+      const chars = countChars(text)
+      const least = filled ? 1 : charsMin
+      const issue = { origin: 'string', inclusive: true, input: text } as const
+      if (chars < least) context.addIssue({ ...issue, code: 'too_small', minimum: least })
+      if (chars > charsMax) context.addIssue({ ...issue, code: 'too_big', maximum: charsMax })
+    })
+    .meta({
+      type: 'string',
+      ...(filled || charsMin > 0 ? { minLength: Math.max(1, charsMin) } : {}),
+      maxLength: charsMax,
+      // Postgres cannot store NUL.
+      pattern: filled ? '^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$' : '^[^\\u0000]*$',
+    })
+}
+
+/** An idempotency key. The room parses it, because the refusal of a command is on record. */
+export function keyField(example: string) {
+  const form = { ...visibleLine, minLength: 1, maxLength: KEY_CHARACTERS_MAX, example }
+  return z.string().meta({ ...form, description: 'The same request with the same key is done once.' })
+}
+
+/** Validated, then kept as text. */
+export function cronField() {
+  const parse = (text: string) => {
+    const fields = parseCron(text)
+    return fields.ok ? accept(text) : fields
+  }
+  return formField(parse, {
+    maxLength: CRON_CHARS_MAX,
+    pattern: cronForm,
+    example: '30 2 * * *',
+    description:
+      'Minute, hour, day of month, month, day of week. A time skipped or repeated by daylight saving fires once.',
+  })
+}
+
+export function timeZoneField() {
+  const form = { maxLength: TIME_ZONE_CHARS_MAX, pattern: timeZoneForm.source, example: 'Europe/Berlin' }
+  return formField(parseTimeZone, { ...form, description: 'An IANA name.' })
+}
+
+/** A number and a unit, at most `max`. */
+export function durationField(example: string, max?: { readonly ms: number; readonly refuse: () => Refusal }) {
+  const parse = (text: string): Decision<DurationMs> => {
+    const duration = parseDuration(text)
+    return max && duration.ok && duration.value > max.ms ? max.refuse() : duration
+  }
+  return formField(parse, { pattern: durationForm(max?.ms), example })
 }
 
 /** Says what is wrong with a value that is a secret, and never shows it. */
@@ -122,6 +196,9 @@ export function jsonObjectField({ isSchema = false } = {}) {
   }).meta({ type: 'object', additionalProperties: true, example: { month: '2026-05' } })
 }
 
+/** The list that made a cursor refuses every other. */
+const cursorForm = { pattern: '^[A-Za-z0-9_-]{23,1024}$' }
+
 /** The query parameters of every list. */
 export const pageFields = {
   limit: parsedField(parsePageLimit).optional().meta({
@@ -132,7 +209,10 @@ export const pageFields = {
     example: PAGE_LIMIT_DEFAULT,
     description: 'Rows of a page. A page ends earlier at 4 MiB.',
   }),
-  cursor: z.string().optional().meta({ description: '`next_cursor` of the page before.' }),
+  cursor: z
+    .string()
+    .optional()
+    .meta({ ...cursorForm, description: '`next_cursor` of the page before.' }),
 }
 
 /** A list of names with commas between them, such as `payload,result`. */
@@ -146,14 +226,11 @@ export function includeField<const N extends string>(names: readonly N[]) {
     })
   }
   const one = `(?:${names.join('|')})`
-  return parsedField(parse)
-    .optional()
-    .meta({
-      type: 'string',
-      pattern: `^${one}(?:,${one})*$`,
-      example: names.join(','),
-      description: 'Large fields that the rows of the list shall have.',
-    })
+  return formField(parse, {
+    pattern: `^${one}(?:,${one})*$`,
+    example: names.join(','),
+    description: 'Large fields that the rows of the list include.',
+  }).optional()
 }
 
 /** The response of every list. */
@@ -161,7 +238,10 @@ export function pageView<S extends z.ZodType>(item: S, id: string) {
   return z
     .object({
       items: z.array(item),
-      next_cursor: z.string().nullable().meta({ description: 'Null on the last page.' }),
+      next_cursor: z
+        .string()
+        .nullable()
+        .meta({ ...cursorForm, description: 'Null on the last page.' }),
     })
     .meta({ id, description: 'One page.' })
 }

@@ -102,6 +102,24 @@ describe('canonical JSON', () => {
     fc.assert(fc.property(anyJson, (value) => assert.equal(canonicalJson(reversed(value)), canonicalJson(value))))
   })
 
+  test('the keys of small and large objects are in the order of `sort`', () => {
+    const keys = fc.uniqueArray(
+      fc.string({ unit: 'binary', minLength: 1 }).filter((key) => key !== '__proto__'),
+      { maxLength: 80, size: 'max' },
+    )
+    const prop = fc.property(keys, (given) => {
+      const text = canonicalJson(Object.fromEntries(given.map((key) => [key, true])))
+      assert.equal(
+        text,
+        `{${given
+          .toSorted()
+          .map((key) => `${JSON.stringify(key)}:true`)
+          .join()}}`,
+      )
+    })
+    fc.assert(prop, { examples: [[Array.from({ length: 33 }, (_, n) => `k${40 - n}`)]] })
+  })
+
   test('different values have different texts', () => {
     fc.assert(
       fc.property(anyJson, anyJson, (left, right) => {

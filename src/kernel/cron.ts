@@ -27,6 +27,9 @@ const dayOfWeek: Field = { name: 'day of week', min: 0, max: 7, names: weekdayNa
 /** Every value of every field, written out, takes 400. */
 export const CRON_CHARS_MAX = 500
 
+/** The words of an expression, for documents: which numbers a field has, only the parser says. */
+export const cronForm = '^[ \\t]*[0-9A-Za-z*,/-]+(?:[ \\t]+[0-9A-Za-z*,/-]+){4}[ \\t]*$'
+
 /**
  * Parses minute, hour, day of month, month and day of week. Accepts numbers, ranges, steps, lists and the English names of months
  * and weekdays, and nothing else, so that an expression means the same to every reader. Refuses with `cron_fields`, `cron_value`,
@@ -169,11 +172,13 @@ function firstTime(fields: CronFields, afterMinute: number): number | undefined 
 }
 
 /** Names only: the engine would also accept offsets such as +02:00, which have no daylight saving time. */
-const NAME = /^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+){0,2}$/
+export const timeZoneForm = /^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+){0,2}$/
+
+export const TIME_ZONE_CHARS_MAX = 64
 
 /** Accepts `UTC` or `Europe/Berlin` and returns the name unchanged; refuses a name that the engine's table does not contain. */
 export function parseTimeZone(name: string): Decision<string> {
-  if (name.length <= 64 && NAME.test(name) && isKnown(name)) return accept(name)
+  if (name.length <= TIME_ZONE_CHARS_MAX && timeZoneForm.test(name) && isKnown(name)) return accept(name)
   return refuse('timezone_unknown', `${quote(name)} is not a time zone.`, {
     hint: 'Send an IANA name such as "Europe/Berlin" or "UTC".',
   })

@@ -12,7 +12,26 @@ export const MAX_DURATION_MS = 366 * unitMs.d
 /** Node fires a timer above this many milliseconds (24.8 days) immediately instead of late. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
-const FORM = /^(\d{1,11})(ms|s|m|h|d)$/
+/** The whole numbers from 1 to `max`, as a regular expression: `[1-9]|[1-5][0-9]|60` for 60. */
+function numbersTo(max: number): string {
+  const digits = Array.from(String(max), Number)
+  const any = (count: number) => (count === 0 ? '' : `[0-9]{${count}}`)
+  const smaller = digits.flatMap((digit, at) => {
+    const least = at === 0 ? 1 : 0
+    const head = digits.slice(0, at).join('')
+    return digit > least ? `${head}[${least}-${digit - 1}]${any(digits.length - at - 1)}` : []
+  })
+  const shorter = digits.length > 1 ? [`[1-9][0-9]{0,${digits.length - 2}}`] : []
+  return [...shorter, ...smaller, max].join('|')
+}
+
+/** Every duration up to `maxMs`, for documents. */
+export function durationForm(maxMs = MAX_DURATION_MS): string {
+  const units = (['ms', 's', 'm', 'h', 'd'] as const).filter((unit) => unitMs[unit] <= maxMs)
+  return `^0*(?:${units.map((unit) => `(?:${numbersTo(Math.floor(maxMs / unitMs[unit]))})${unit}`).join('|')})$`
+}
+
+const FORM = /^0*(\d{1,11})(ms|s|m|h|d)$/
 
 /** Parses `500ms`, `5s`, `10m`, `2h` or `40d`; refuses words, signs, fractions, zero and more than 366 days. */
 export function parseDuration(text: string): Decision<DurationMs> {

@@ -4,24 +4,21 @@
  */
 import { isJsonObject, type JsonValue } from './json-value.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
+import { countChars, isVisibleLine } from './visible-text.ts'
 
 export const KEY_CHARACTERS_MAX = 255
-
-/** Control, format (zero width, direction), private use, default ignorable, and every space except the plain one. */
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{DI}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u
 
 /** Accepts a key exactly as sent. Trimming or repairing would make one key out of two. */
 export function parseIdempotencyKey(text: string): Decision<string> {
   if (text === '') return badCharacters('The idempotency key is empty.')
-  // At most two units per character: a longer text is refused without being scanned.
-  if (text.length > 2 * KEY_CHARACTERS_MAX || Array.from(text).length > KEY_CHARACTERS_MAX) {
+  if (text.length > 2 * KEY_CHARACTERS_MAX || countChars(text) > KEY_CHARACTERS_MAX) {
     return refuse('key_too_long', `The idempotency key must have 1 to ${KEY_CHARACTERS_MAX} characters.`, {
       facts: { charactersMax: KEY_CHARACTERS_MAX },
     })
   }
-  if (HIDDEN.test(text)) return badCharacters(`The idempotency key ${quote(text)} has invisible characters.`)
-  if (text.startsWith(' ') || text.endsWith(' '))
-    return badCharacters(`The idempotency key ${quote(text)} has leading or trailing spaces.`)
+  if (text.trim() !== text) return badCharacters(`The idempotency key ${quote(text)} has leading or trailing spaces.`)
+  if (!isVisibleLine(text, KEY_CHARACTERS_MAX))
+    return badCharacters(`The idempotency key ${quote(text)} has invisible characters.`)
   if (text.normalize('NFC') !== text)
     return badCharacters(`The idempotency key ${quote(text)} is not in the Unicode form NFC.`)
   return accept(text)

@@ -115,6 +115,13 @@ describe('secrets by shape', () => {
       )
     })
   }
+  test('[M5] a secret in base64 or in hex of either case is one, alone and in a sentence', () => {
+    const secret = `ghp_${'a1B2'.repeat(9)}`
+    const hex = Buffer.from(secret).toString('hex')
+    for (const encoded of [btoa(secret), hex, hex.toUpperCase()])
+      for (const text of [encoded, `Use ${encoded} here.`]) assert.equal(hasSecretShape(text), true, text)
+  })
+
   test('[M5] prose, ids, hashes, images and addresses are none', () => {
     for (const text of corpus) assert.equal(hasSecretShape(text), false, text)
     const ids = fc.oneof(fc.uuid(), fc.stringMatching(/^(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})$/))

@@ -10,7 +10,7 @@ import { type Sql, statement } from './statement.ts'
 /** The transaction of an event, and its number within the log. */
 export type FeedPosition = { readonly xid: string; readonly seq: string }
 
-const SHAPE = /^(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,18})$/
+export const feedCursorForm = /^(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,18})$/
 export const XID_MAX = 2n ** 64n - 1n
 export const SEQ_MAX = 2n ** 63n - 1n
 
@@ -23,7 +23,7 @@ export function cursorOf({ xid, seq }: FeedPosition): string {
 
 /** A cursor is a position as text, opaque to callers and validated when it comes back. */
 export function parseCursor(cursor: string): Decision<FeedPosition> {
-  const [, xid, seq] = SHAPE.exec(cursor) ?? []
+  const [, xid, seq] = feedCursorForm.exec(cursor) ?? []
   if (xid === undefined || seq === undefined || BigInt(xid) > XID_MAX || BigInt(seq) > SEQ_MAX) {
     return refuse('cursor_invalid', 'This is not a cursor of this feed.', {
       hint: 'Start without a cursor, or send one back unchanged.',

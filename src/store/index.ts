@@ -43,6 +43,7 @@ export {
   type FeedPosition,
   feedStart,
   findFeedEnd,
+  feedCursorForm,
   parseCursor,
   readFeed,
   SEQ_MAX,

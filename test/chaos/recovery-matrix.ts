@@ -67,6 +67,9 @@ function judgeJob(id: string, job: Row, before: State, after: State): string[] {
     const expected = undecided ? { ...was, retry_decided: is?.['retry_decided'] ?? null } : was
     return same(expected, is) ? [] : [`the closed run of job ${id} changed`]
   }
-  const isClosed = is?.['status'] === 'FAILED' && is['error'] === CRASH_ERROR && is['retry_decided'] !== null
+  // Its command was interrupted, or ended while no scheduler ran.
+  const isFailed = is?.['status'] === 'FAILED' && is['retry_decided'] !== null
+  const isClosed =
+    is?.['status'] === 'COMPLETED' || (isFailed && (is['error'] === CRASH_ERROR || is['exit_code'] !== null))
   return isClosed ? [] : [`job ${id} was interrupted, and its run says ${JSON.stringify(is)}`]
 }

@@ -75,13 +75,13 @@ function jobTypes(paths: ReturnType<typeof lifePaths>): JobTypeBody[] {
     runner: {
       command: '/bin/sh',
       args: ['-c', `${write}; ${script}`],
-      set: { EXECUTED: paths.executed, KILL_MARK: paths.killMark },
+      set: { EXECUTED: paths.executed, KILL_MARK: paths.killMark, SCHEDULER: String(process.pid) },
     },
   })
   return [
     type('work', 'exit 0'),
     type('flaky', '[ "$JOB_ATTEMPT" -gt 1 ]'),
-    type('deadly', 'if rm "$KILL_MARK" 2>/dev/null; then kill -9 $PPID; exec sleep 600; fi'),
+    type('deadly', 'if rm "$KILL_MARK" 2>/dev/null; then kill -9 $SCHEDULER; exec sleep 600; fi'),
   ]
 }
 

@@ -28,7 +28,7 @@ describe('run-direct beside a running scheduler', () => {
       '--',
       'sh',
       '-c',
-      'echo $PPID > owner; echo direct >> ran',
+      'ps -o ppid= -p $PPID | tr -d " " > owner; echo direct >> ran',
     )
     await until(async () =>
       (await ask<{ jobs: Report[] }>('jobs', 'list')).jobs.some(({ job }) => job.hold === 'direct'),

@@ -6,7 +6,7 @@ const roots = /^(src|test|scripts|bench|examples|console|docs)\//
 const kebab = /^[a-z0-9]+(-[a-z0-9]+)*$/
 /** The needs of a test are between its name and `.test`. */
 const endings =
-  /^(\.(pg|journey|chaos|browser))?\.test\.tsx?$|^(\.case|\.d)?\.tsx?$|^\.(json|jsonl|md|sql|ya?ml|css|html|svg|png|ico|txt|sh|woff2)$/
+  /^(\.(pg|journey|chaos|browser))?\.test\.tsx?$|^(\.case|\.d)?\.tsx?$|^\.(json|py|toml|jsonl|md|sql|ya?ml|css|html|svg|png|ico|txt|sh|woff2)$/
 const migration = /^\d{4}_[a-z0-9]+(_[a-z0-9]+)*\.sql$/
 const bins = new Set(
   'util utils helper helpers common misc type types lib libs shared component components manager managers'.split(' '),

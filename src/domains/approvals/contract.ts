@@ -1,6 +1,6 @@
 /** The API shapes of this room: the view of an approval, and the body of a decision. */
 import { z } from 'zod'
-import { idView, orNull, textView, timeView } from '#contract'
+import { idView, orNull, textField, textView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
@@ -113,12 +113,17 @@ export const approvalDetailView = approvalView
 export const resolveApprovalBody = z
   .strictObject({
     // Any text: the refusal of a wrong one lists the allowed decisions.
-    decision: z.string().meta({ example: 'approved', description: 'One of `decision_values` of the approval.' }),
-    reason: z.string().optional().meta({ example: 'Within the budget.', maxLength: 2_000 }),
+    decision: z.string().meta({
+      enum: [...decisionValues],
+      example: 'approved',
+      description: 'One of `decision_values` of the approval.',
+    }),
+    reason: textField(2_000).optional().meta({ example: 'Within the budget.' }),
     payload_hash: z
       .string()
+      .regex(/^[0-9a-f]{64}$/)
       .optional()
-      .meta({ example: HASH, description: 'What you looked at; another content is refused.' }),
+      .meta({ example: HASH, description: 'The content that you looked at. Another content is refused.' }),
     edits: z
       .record(z.string(), z.unknown())
       .optional()

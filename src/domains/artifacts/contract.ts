@@ -1,6 +1,6 @@
 /** The API shapes of this room: an artifact, its lineage and its transitions. */
 import { z } from 'zod'
-import { idView, orNull, textView, timeView } from '#contract'
+import { idView, orNull, textField, textView, timeView } from '#contract'
 import { encodeId, isUuid } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { nextStates, statesOf } from '#kernel/machine'
@@ -81,7 +81,7 @@ export const publishBody = z
   .meta({ id: 'PublishArtifact' })
 
 export const reasonBody = z
-  .strictObject({ reason: z.string().min(1).max(500).optional().meta({ example: 'An audit is under way.' }) })
+  .strictObject({ reason: textField(500, { charsMin: 1 }).optional().meta({ example: 'An audit is under way.' }) })
   .meta({ id: 'ArtifactReason' })
 
 export function toArtifactView(artifact: StoredArtifact): ArtifactView {

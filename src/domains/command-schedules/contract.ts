@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { showActor } from '#domains/approvals'
 import { type Catalog, findScheduledTask, redactPayload } from '#domains/commands'
-import { idView, parsedField, parseName, timeView } from '#contract'
+import { cronField, idView, nameField, textField, timeView, timeZoneField } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
@@ -20,9 +20,12 @@ const payload = z.record(z.string(), z.unknown()).transform((value) => value as 
 
 const terms = {
   payload: payload.meta({ example: { report_type: 'monthly_revenue', date_range: '2026-05' } }),
-  cron: z.string().meta({ example: '30 2 * * *', description: 'Minute, hour, day of month, month, day of week.' }),
-  time_zone: z.string().meta({ example: 'Europe/Berlin', description: 'An IANA name.' }),
-  queue: z.string().meta({ example: 'scheduled_maintenance', description: 'Where its firings wait.' }),
+  cron: cronField(),
+  time_zone: timeZoneField(),
+  queue: textField(200).meta({
+    example: 'scheduled_maintenance',
+    description: 'The queue in which its commands wait.',
+  }),
   overlap: z.enum(overlapPolicies).meta({ example: 'skip', description: 'While the command before is not over.' }),
   misfire: z.enum(misfirePolicies).meta({ example: 'last', description: 'Of due times at which nobody was there.' }),
   jitter_ms: z
@@ -45,12 +48,11 @@ const optional = {
 
 export const createCommandScheduleBody = z
   .strictObject({
-    name: parsedField((text) => parseName(text, NAME_CHARS_MAX)).meta({ type: 'string', example: 'monthly report' }),
-    command_type: z
-      .string()
-      .min(1)
-      .max(200)
-      .meta({ example: 'generate_report', description: 'Or the name of its task; GET /task-types lists them.' }),
+    name: nameField('monthly report', NAME_CHARS_MAX),
+    command_type: textField(200, { charsMin: 1 }).meta({
+      example: 'generate_report',
+      description: 'Or the name of its task; GET /task-types lists them.',
+    }),
     cron: terms.cron,
     ...optional,
   })

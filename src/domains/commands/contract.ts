@@ -2,12 +2,13 @@
 import type { JsonObject } from '#kernel/json-value'
 import { encodeId, handedOnIds, withShownIds, withShownTarget } from '#kernel/ids'
 import { z } from 'zod'
-import { exampleId, idField, idView, orNull, textView, timeView } from '#contract'
+import { exampleId, idField, idView, keyField, orNull, textField, textView, timeView } from '#contract'
 import type { Names } from '#domains/identity'
 import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { nameOfActor, showActor } from '#domains/approvals'
+import { type CancellationMode, cancellationModes } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import type { CommandWithEffects, StoredCommand } from './command-table.ts'
 import { redactPayload } from '#kernel/data-class'
@@ -24,6 +25,19 @@ export const commandStatus = z.enum(states).meta({ id: 'CommandStatus', example:
 // Any JSON object. The guard has checked every value, and the task checks the shape.
 const payload = z.record(z.string(), z.unknown()).transform((value) => value as JsonObject)
 
+/** The refusal of a reserved mode says so, so the values are in the document only. */
+const modeField = (example: CancellationMode) =>
+  z
+    .string()
+    .optional()
+    .meta({
+      type: 'string',
+      enum: [...cancellationModes],
+      example,
+      description:
+        '`graceful` stops before the next effect. `compensate_then_stop` also undoes the effects that are done.',
+    })
+
 const dependency = {
   command_id: idField('command'),
   required_status: commandStatus.optional(),
@@ -35,16 +49,13 @@ const dependency = {
 
 export const submitCommandBody = z
   .strictObject({
-    task_name: z.string().min(1).max(200).meta({
+    task_name: textField(200, { charsMin: 1 }).meta({
       example: 'Generate Report',
       description: 'Its name, or its command type where one task has it; GET /task-types lists them.',
     }),
     payload: payload.default({}).meta({ example: { report_type: 'monthly_revenue', date_range: '2026-05' } }),
-    idempotency_key: z.string().optional().meta({ example: 'generate_report:monthly_revenue:2026-05' }),
-    cancellation_mode: z
-      .string()
-      .optional()
-      .meta({ example: 'graceful', description: 'graceful or compensate_then_stop.' }),
+    idempotency_key: keyField('generate_report:monthly_revenue:2026-05').optional(),
+    cancellation_mode: modeField('graceful'),
     depends_on: z
       .array(z.strictObject(dependency))
       .max(100)
@@ -153,21 +164,14 @@ export const eventView = z
   })
   .meta({ id: 'DomainEvent', description: 'One fact, written with the change that made it.' })
 
-const reason = z
-  .string()
-  .max(500)
-  .optional()
-  .meta({ example: 'No longer needed.', description: 'Goes into the record.' })
+const reason = textField(500).optional().meta({ example: 'No longer needed.', description: 'Goes into the record.' })
 export const inputBody = z
   .strictObject({ input: payload.meta({ example: { date_range: '2026-05' } }) })
   .meta({ id: 'SupplyInput', description: 'The fields that were missing.' })
 export const cancelBody = z
   .strictObject({
     reason,
-    cancellation_mode: z
-      .string()
-      .optional()
-      .meta({ example: 'compensate_then_stop', description: 'graceful, or undo what was done and stop.' }),
+    cancellation_mode: modeField('compensate_then_stop'),
     force: z.boolean().optional().meta({
       example: false,
       description: 'For administrators: end a command that no longer answers, or free the key of one that has ended.',

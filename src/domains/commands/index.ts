@@ -142,6 +142,7 @@ export {
 export {
   checkDelivery,
   openWebhooks,
+  webhookForms,
   signDelivery,
   type WebhookSource,
 } from './receive-webhook.ts'

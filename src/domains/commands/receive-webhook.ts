@@ -2,6 +2,7 @@
 import { type Actor, eventBy } from '#kernel/actor'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { JsonObject } from '#kernel/json-value'
+import type { CommandState } from '#kernel/machines/command'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { webhookKey } from '#kernel/idempotency-key'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
@@ -27,14 +28,17 @@ type WebhookDelivery = {
 }
 
 type Received =
-  | { readonly t: 'command'; readonly commandId: string; readonly status: string }
+  | { readonly t: 'command'; readonly commandId: string; readonly status: CommandState }
   | { readonly t: 'duplicate'; readonly commandId: string | null }
   | { readonly t: 'recorded' }
 
 const TOLERANCE_MS = 5 * 60_000
-const SIGNATURE = /^v1=([0-9a-f]{64})$/
-/** Without dots: they separate the parts that are signed. */
-const EVENT_ID = /^[\w:-]{1,200}$/
+/** The headers of a delivery. The id has no dots: they separate the parts that are signed. */
+export const webhookForms = {
+  id: /^[0-9A-Za-z_:-]{1,200}$/,
+  timestamp: /^[0-9]{1,12}$/,
+  signature: /^v1=([0-9a-f]{64})$/,
+}
 
 /** All wrong signatures get the same answer: missing, malformed, for another body, or with another secret. */
 export function checkDelivery(
@@ -42,16 +46,16 @@ export function checkDelivery(
   { id, timestamp, signature, body }: WebhookDelivery,
   now: Date,
 ): Decision<string> {
-  const given = SIGNATURE.exec(signature ?? '')?.[1]
+  const given = webhookForms.signature.exec(signature ?? '')?.[1]
   const wrong = refuse('signature', 'The signature does not match this delivery.', {
     hint: 'webhook-signature is v1= and the lower-case hex HMAC-SHA-256 of id.timestamp.body.',
   })
   if (
     given === undefined ||
     id === undefined ||
-    !EVENT_ID.test(id) ||
+    !webhookForms.id.test(id) ||
     timestamp === undefined ||
-    !/^\d{1,12}$/.test(timestamp)
+    !webhookForms.timestamp.test(timestamp)
   )
     return wrong
   const expected = createHmac('sha256', source.secret).update(`${id}.${timestamp}.`).update(body).digest()
@@ -154,7 +158,7 @@ function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 
     const written = rows.get(bucket) ?? 0
     rows.set(bucket, written + 1)
     if (isFlood && written > 0) return refusal
-    const id = givenId !== undefined && EVENT_ID.test(givenId) ? redactText(givenId) : null
+    const id = givenId !== undefined && webhookForms.id.test(givenId) ? redactText(givenId) : null
     const { code, reason } = refusal
     const payload = {
       source: source.name,

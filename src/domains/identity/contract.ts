@@ -8,8 +8,8 @@ import {
   nameField,
   orNull,
   parsedField,
-  parseSlug,
   slugField,
+  textField,
   timeView,
 } from '#contract'
 import { encodeId } from '#kernel/ids'
@@ -17,7 +17,7 @@ import { formatInstant } from '#kernel/instant'
 import type { StoredApiKey } from './api-key.ts'
 import type { StoredOrgRole, StoredWorkspace } from './identity-repository.ts'
 import type { Invited } from './invitation.ts'
-import type { StoredPerson } from './person.ts'
+import { emailForm, parseEmail, type StoredPerson } from './person.ts'
 import { platformRoles } from './principal.ts'
 
 const platformRole = z.enum(platformRoles).meta({
@@ -72,9 +72,9 @@ export const createWorkspaceBody = z
   .strictObject({
     slug: slugField('finance'),
     name: name('Finance'),
-    access_role: parsedField(parseSlug)
+    access_role: slugField('finance')
       .optional()
-      .meta({ type: 'string', example: 'finance', description: 'Org role that may enter; without it everyone may.' }),
+      .meta({ description: 'Org role whose members may enter; without it everyone may.' }),
   })
   .meta({ id: 'CreateWorkspace', description: 'A new workspace, owned by the caller.' })
 
@@ -108,13 +108,17 @@ export const createApiKeyBody = z
       .optional()
       .meta({ description: 'The agent that gets the key. It can only propose actions and read its own proposals.' }),
     tools: z
-      .array(z.string().min(1).max(200))
+      .array(textField(200, { charsMin: 1 }))
       .min(1)
       .max(100)
       .optional()
       .meta({ example: ['Publish Report'], description: 'The tasks that the agent may propose; needed with `agent`.' }),
   })
-  .meta({ id: 'CreateApiKey', description: 'A new API key of your own.' })
+  .meta({
+    id: 'CreateApiKey',
+    dependentRequired: { agent: ['tools'], tools: ['agent'] },
+    description: 'A new API key of your own.',
+  })
 
 export const createdApiKeyView = apiKeyView
   .extend({
@@ -207,24 +211,30 @@ export const invitedPersonView = personView
   })
   .meta({ id: 'InvitedPerson', description: 'A person with the invitation that was made for them.' })
 
+const emailField = parsedField(parseEmail).meta({
+  type: 'string',
+  pattern: emailForm.source,
+  example: 'ada@example.com',
+})
+
 export const invitePersonBody = z
   .strictObject({
     external_id: nameField('local:ada', 255).meta({
       description: '`local:` and a name for those who sign in with keys; else the subject at the identity provider.',
     }),
-    email: z.string().max(255).optional().meta({ example: 'ada@example.com' }),
+    email: emailField.optional(),
     role: platformRole,
   })
   .meta({ id: 'InvitePerson', description: 'Somebody new.' })
 
 export const setRoleBody = z.strictObject({ role: platformRole }).meta({ id: 'SetPlatformRole' })
 export const deactivateBody = z
-  .strictObject({ reason: z.string().max(500).optional().meta({ example: 'Left the company.' }) })
+  .strictObject({ reason: textField(500).optional().meta({ example: 'Left the company.' }) })
   .meta({ id: 'DeactivatePerson' })
 export const giveOrgRoleBody = z.strictObject({ org_role: slugField('finance') }).meta({ id: 'GiveOrgRole' })
 export const addMemberBody = z.strictObject({ user_id: idField('user') }).meta({ id: 'AddMember' })
 export const redeemBody = z
-  .strictObject({ invitation: z.string().max(200).meta({ example: 'ck_9f3b2c4d57a8_EXAMPLE' }) })
+  .strictObject({ invitation: textField(200).meta({ example: 'ck_9f3b2c4d57a8_EXAMPLE' }) })
   .meta({ id: 'RedeemInvitation' })
 export const changedView = z
   .object({ changed: z.boolean().meta({ description: 'False when it was so already.' }) })

@@ -169,7 +169,16 @@ export type CreateUser = {
   readonly role: PlatformRole
 }
 
-const EMAIL = /^[^\s@]{1,64}@[^\s@]{1,190}$/
+const PART = '[^\\s@\\u0000]'
+export const emailForm = new RegExp(`^${PART}{1,64}@${PART}{1,190}$`, 'u')
+
+export function parseEmail(text: string): Decision<string> {
+  if (emailForm.test(text)) return accept(text)
+  return refuse('api.field.value', `${quote(text)} is not an e-mail address.`, {
+    path: 'email',
+    hint: 'Send name@domain.',
+  })
+}
 
 export function createUser(deps: IdentityDeps, actor: Actor, input: CreateUser): Promise<Decision<StoredUser>> {
   return deps.db.transaction((tx) => addUser(tx, deps, actor, input))
@@ -184,10 +193,8 @@ export async function addUser(
 ): Promise<Decision<StoredUser>> {
   const externalId = parseName(input.externalId, 255)
   if (!externalId.ok) return { ...externalId, path: 'external_id' }
-  const email = input.email ?? null
-  if (email !== null && !EMAIL.test(email)) {
-    return refuse('api.field.value', `${quote(email)} is not an e-mail address.`, { path: 'email' })
-  }
+  const email = input.email == null ? accept(null) : parseEmail(input.email)
+  if (!email.ok) return email
   if (!isRoleAtLeast(input.role, 'reader')) {
     return refuse('api.field.value', 'This platform role does not exist.', { path: 'role' })
   }
@@ -196,7 +203,7 @@ export async function addUser(
     id: deps.newId(),
     org_id: input.orgId,
     external_id: externalId.value,
-    email,
+    email: email.value,
     role: input.role,
     created_at: deps.now(),
   })

@@ -1,13 +1,24 @@
 /** The API shapes of this room: proposals, memories, candidates, consents, holds and erasures. */
 import { z } from 'zod'
-import { exampleId, idField, idView, instantField, orNull, parsedField, textView, timeView } from '#contract'
+import {
+  exampleId,
+  idField,
+  idView,
+  instantField,
+  keyField,
+  orNull,
+  parsedField,
+  textField,
+  textView,
+  timeView,
+} from '#contract'
 import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { statesOf } from '#kernel/machine'
 import { memoryCandidateMachine, memoryRecordMachine } from '#kernel/machines/memory'
 import type { ForgetPreview } from './deps.ts'
-import { parseFactKey, parseSubject, showSubject } from './memory-content.ts'
+import { factKeyForm, parseFactKey, parseSubject, showSubject, subjectForm } from './memory-content.ts'
 import {
   memoryScopes,
   memorySensitivities,
@@ -25,7 +36,7 @@ const MEMORY_ID = exampleId('memory')
 const SUBJECT = 'customer:4711'
 
 const label = (example: string, description: string) =>
-  z.string().min(1).max(200).optional().meta({ example, description })
+  textField(200, { charsMin: 1 }).optional().meta({ example, description })
 const instant = (description: string) => instantField('2027-01-31T00:00:00Z').optional().meta({ description })
 
 const memoryScope = z.enum(memoryScopes).meta({ id: 'MemoryScope', example: 'user' })
@@ -37,16 +48,24 @@ export const candidateStatus = z
   .meta({ id: 'MemoryCandidateStatus', example: 'awaiting_approval' })
 
 export const subjectField = () =>
-  parsedField(parseSubject).meta({ type: 'string', example: SUBJECT, description: 'Whom it is about, as kind:id.' })
+  parsedField(parseSubject).meta({
+    type: 'string',
+    ...subjectForm,
+    example: SUBJECT,
+    description: 'Whom it is about, as kind:id.',
+  })
 
 export const proposeMemoryBody = z
   .strictObject({
     subject: subjectField(),
     scope: memoryScope,
     memory_type: memoryType,
-    content: z.record(z.string(), z.unknown()).meta({ example: { seat: 'aisle' }, description: 'What to remember.' }),
+    content: z
+      .record(z.string(), z.unknown())
+      .meta({ minProperties: 1, example: { seat: 'aisle' }, description: 'What to remember.' }),
     fact_key: parsedField(parseFactKey).optional().meta({
       type: 'string',
+      pattern: factKeyForm.source,
       example: 'travel.seat',
       description: 'What it is about: of two memories with one key only one is in force.',
     }),
@@ -62,7 +81,7 @@ export const proposeMemoryBody = z
       .max(100)
       .optional()
       .meta({ example: [MEMORY_ID], description: 'The memories it was made from; they are forgotten together.' }),
-    idempotency_key: label('crm-4711-seat', 'The same key again is the same request.'),
+    idempotency_key: keyField('crm-4711-seat').optional(),
     supersedes: idField('memory').optional().meta({ description: 'What it replaces.' }),
   })
   .meta({ id: 'ProposeMemoryBody', description: 'Something to remember.' })
@@ -158,7 +177,7 @@ export const candidateDetailView = candidateView
 export const placeHoldBody = z
   .strictObject({
     subject: subjectField(),
-    reason: z.string().trim().min(1).max(500).meta({ example: 'Case 2026-17', description: 'Why it must be kept.' }),
+    reason: textField(500, { filled: true }).meta({ example: 'Case 2026-17', description: 'Why it must be kept.' }),
   })
   .meta({ id: 'PlaceHoldBody', description: 'What must not be forgotten.' })
 
@@ -184,7 +203,7 @@ export const holdListView = z
 export const forgetBody = z
   .strictObject({
     subject: subjectField(),
-    idempotency_key: label('forget-4711', 'The same key again is the same request.'),
+    idempotency_key: keyField('forget-4711').optional(),
   })
   .meta({ id: 'ForgetBody', description: 'Whom to forget.' })
 
@@ -193,7 +212,7 @@ export const previewForgetBody = z
   .meta({ id: 'PreviewForgetBody', description: 'Whom it would be about.' })
 
 export const decideCandidateBody = z
-  .strictObject({ reason: z.string().max(2_000).optional().meta({ example: 'She told me so.', description: 'Why.' }) })
+  .strictObject({ reason: textField(2_000).optional().meta({ example: 'She told me so.', description: 'Why.' }) })
   .meta({ id: 'DecideCandidateBody', description: 'The reason for a yes or a no.' })
 
 export const consentListView = z

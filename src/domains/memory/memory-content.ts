@@ -1,22 +1,26 @@
 /** Parses subjects (`user:user_0197…`, `customer:4711`, `team:finance`) and fact keys, and classifies content. Pure. */
 import { hash } from 'node:crypto'
+import { visibleLine } from '#contract'
 import { canonicalJson } from '#kernel/canonical-json'
 import { type DataClass, dataClasses } from '#kernel/data-class'
 import { decodeId, encodeId } from '#kernel/ids'
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { findSecret } from '#kernel/secrets/find-secret'
-import { showLine } from '#kernel/visible-text'
+import { isVisibleLine } from '#kernel/visible-text'
 import type { MemorySensitivity, Subject } from './memory-record.ts'
 
 const KIND = /^[a-z][a-z0-9_]{0,49}$/
 const ID_CHARS_MAX = 200
 
+/** What a document can say about a subject. */
+export const subjectForm = { ...visibleLine, pattern: `^[a-z][a-z0-9_]{0,49}:[^ ].{0,${ID_CHARS_MAX - 1}}$` }
+
 /** Stores a user of this installation by UUID for every written form of the id, so that one person is one subject. */
 export function parseSubject(text: string): Decision<Subject> {
   const [kind = '', ...rest] = text.split(':')
   const id = rest.join(':').normalize('NFC')
-  const isUsable = KIND.test(kind) && id !== '' && id.length <= ID_CHARS_MAX && id === id.trim() && showLine(id) === id
+  const isUsable = KIND.test(kind) && isVisibleLine(id, ID_CHARS_MAX)
   // The id of an erased subject starts with this prefix.
   if (!isUsable || id.startsWith('erased:')) {
     return refuse('memory.subject.invalid', `${quote(text)} is not a subject.`, {
@@ -33,12 +37,12 @@ export function showSubject({ subject_type, subject_id }: Subject): string {
   return `${subject_type}:${isUser ? encodeId('user', subject_id) : subject_id}`
 }
 
-const KEY = /^[a-z0-9][a-z0-9_.:-]{0,199}$/
+export const factKeyForm = /^[a-z0-9][a-z0-9_.:-]{0,199}$/
 /** The prefix of keys that are made from the content because the author gave no key. */
 const SAID = 'says:'
 
 export function parseFactKey(text: string): Decision<string> {
-  if (KEY.test(text) && !text.startsWith(SAID)) return accept(text)
+  if (factKeyForm.test(text) && !text.startsWith(SAID)) return accept(text)
   return refuse('api.field.value', `${quote(text)} cannot be used as the key of a fact.`, {
     hint: 'Use 1 to 200 lower-case letters, digits and . _ : - such as travel.seat, and do not start with says:',
   })

@@ -1,11 +1,17 @@
 /** The request bodies of the scheduler. Services validate raw input against them and refuse what does not match. */
 import { z } from 'zod'
-import { parseCron, parseTimeZone } from '#kernel/cron'
-import { parseDuration } from '#kernel/duration'
 import { failureClasses } from '#kernel/error-classes'
 import { misfirePolicies } from '#kernel/schedule'
-import { accept } from '#kernel/refusal'
-import { idField, instantField, jsonObjectField, nameField, parsedField } from '#contract'
+import {
+  cronField,
+  durationField,
+  idField,
+  instantField,
+  jsonObjectField,
+  keyField,
+  nameField,
+  timeZoneField,
+} from '#contract'
 import { groupFailureRules, groupModes, scheduleOverlapPolicies } from './stored-rows.ts'
 
 const PRIORITY_MAX = 1_000_000
@@ -22,16 +28,6 @@ const jobType = z
   .string()
   .regex(/^[a-z][a-z0-9_.-]{0,63}$/)
   .meta({ example: 'report', description: 'A registered job type.' })
-/** Validated, then kept as text. */
-const cron = parsedField((text) => {
-  const fields = parseCron(text)
-  return fields.ok ? accept(text) : fields
-}).meta({
-  type: 'string',
-  example: '30 2 * * *',
-  description:
-    'Minute, hour, day of month, month, day of week. A time skipped or repeated by daylight saving fires once.',
-})
 const delayMs = z.int().min(0).max(DELAY_MAX_MS)
 
 /** How a job type retries failed work. Default: three immediate retries, for every exit code. */
@@ -72,10 +68,9 @@ const newJob = {
   not_before: instantField().optional(),
 }
 
-const idempotencyKey = z
-  .string()
-  .optional()
-  .meta({ example: 'nightly:2026-05-01', description: 'The same request with the same key is the same job.' })
+/** A job needs one of them. With both, the type of the template counts. */
+const anyWork = { anyOf: [{ required: ['job_type'] }, { required: ['template_id'] }] }
+const idempotencyKey = keyField('nightly:2026-05-01').optional()
 
 export const submitJobBody = z
   .strictObject({
@@ -85,6 +80,7 @@ export const submitJobBody = z
   })
   .meta({
     id: 'SubmitSchedulerJob',
+    ...anyWork,
     description: 'A job: a type with params, or a template with params that override its own.',
   })
 export const submitGroupBody = z
@@ -96,7 +92,7 @@ export const submitGroupBody = z
       .default('stop')
       .meta({ example: 'stop', description: 'What happens to the members that are still queued.' }),
     jobs: z
-      .array(z.strictObject(newJob))
+      .array(z.strictObject(newJob).meta(anyWork))
       .min(1)
       .max(GROUP_JOBS_MAX)
       .meta({ example: [{ job_type: 'report' }] }),
@@ -122,13 +118,18 @@ export const placeJobBody = z
     after: idField('job').optional(),
     priority: priority.optional(),
   })
-  .meta({ id: 'PlaceSchedulerJob', description: 'Set exactly one of the four fields.' })
+  .meta({
+    id: 'PlaceSchedulerJob',
+    minProperties: 1,
+    maxProperties: 1,
+    description: 'Set exactly one of the four fields.',
+  })
 
 const paramsSchema = jsonObjectField({ isSchema: true })
   .nullable()
   .meta({
     type: ['object', 'null'],
-    example: { type: 'object', required: ['month'] },
+    example: { type: 'object', properties: { month: { type: 'string' } }, required: ['month'] },
     description: 'A JSON Schema that the params must match.',
   })
 
@@ -153,8 +154,8 @@ export const changeTemplateBody = z
 const schedule = {
   template_id: idField('job_template'),
   name: nameField('nightly report'),
-  cron_expression: cron,
-  timezone: parsedField(parseTimeZone).meta({ type: 'string', example: 'Europe/Berlin' }),
+  cron_expression: cronField(),
+  timezone: timeZoneField(),
   enabled: z.boolean().meta({ example: true }),
   param_overrides: jsonObjectField()
     .nullable()
@@ -187,18 +188,19 @@ export const changeScheduleBody = z
   .partial()
   .meta({ id: 'ChangeSchedulerSchedule', description: 'Omitted fields stay unchanged.' })
 
-const duration = (example: string, description: string) =>
-  parsedField(parseDuration).meta({ type: 'string', example, description })
-
 export const reserveBody = z.strictObject({
   reserved_by: nameField('nightly report'),
-  expires_in: duration('10m', 'The lifetime without a renewal. Five minutes by default.').optional(),
+  expires_in: durationField('10m')
+    .optional()
+    .meta({ description: 'The lifetime without a renewal. Five minutes by default.' }),
 })
 
 /** A direct execution runs outside the queue, so it has no priority and no start time. */
-export const directJobBody = z.strictObject({
-  job_type: jobType.optional(),
-  template_id: idField('job_template').optional(),
-  params: jsonObjectField().optional(),
-  idempotency_key: idempotencyKey,
-})
+export const directJobBody = z
+  .strictObject({
+    job_type: jobType.optional(),
+    template_id: idField('job_template').optional(),
+    params: jsonObjectField().optional(),
+    idempotency_key: idempotencyKey,
+  })
+  .meta(anyWork)

@@ -26,7 +26,7 @@ import {
 import { type JobDeps, type RunningJob, startJob } from './run-job.ts'
 import type { ClaimedRun } from './runner-settings.ts'
 import { nowMs, requireRecovered, type Scheduler, type Wait } from './scheduler.ts'
-import { requestStop } from './run-files.ts'
+import { removeRunRequests, requestStop } from './run-files.ts'
 import type { StoredJob, StoredReservation } from './stored-rows.ts'
 import { insertNewJob, prepareJob } from './submit-job.ts'
 
@@ -306,6 +306,7 @@ export async function runDirect(
   scheduler.pass('run.ended')
   stop.removeEventListener('abort', end)
   const finished = await finishRunSurely(scheduler, started.value.runId, outcome, { wait, alert })
+  if (finished.ok) removeRunRequests(deps.runFolder, started.value.runId)
   await renewing
   releaseReservation(scheduler, reservation_id)
   return finished.ok ? accept(finished.value) : finished

@@ -82,6 +82,17 @@ function closingOf(runId: string, end: RunEnd, now: number): Closing {
   }
 }
 
+/** Closes an open run in recovery, with the outcome that was stored for it. */
+export function closeEnded(
+  scheduler: Scheduler,
+  tx: WriteTx,
+  job: StoredJob,
+  { runId, end, ruledOut }: { readonly runId: string; readonly end: RunEnd; readonly ruledOut: RuledOut | undefined },
+): FinishedRun {
+  const closing = closingOf(runId, end, nowMs(scheduler))
+  return closeJob(scheduler, tx, job, { ...closing, ruledOut: ruledOut ?? closing.ruledOut })
+}
+
 type FailedClosing = Pick<Closing, 'runId' | 'errorClass' | 'ruledOut' | 'now'> & { readonly error: string }
 
 /** Closes a run that failed without a runner: in recovery, or because its row cannot be read. */
@@ -192,7 +203,7 @@ function cut(text: string): string {
   return text.slice(0, ERROR_CHARS_MAX).replaceAll('\0', '\uFFFD').toWellFormed()
 }
 
-/** Alerts the operator: the work has ended, but its outcome could not be written. Recovery will mark the run as failed. */
+/** Alerts the operator: the work has ended, but its outcome could not be written. Recovery reads the outcome of a command from its file. */
 export type OutcomeAlert = {
   readonly runId: string
   readonly end: RunEnd

@@ -22,7 +22,7 @@ const advanceRow = query<
   StoredSchedule,
   ById & { last_due_at: number | null; next_trigger_at: number | null; last_triggered_at: number | null }
 >(`
-   update schedules set last_due_at = coalesce($last_due_at, last_due_at), next_trigger_at = $next_trigger_at,
+   update schedules set last_due_at = nullif(max(coalesce($last_due_at, 0), coalesce(last_due_at, 0)), 0), next_trigger_at = $next_trigger_at,
           last_triggered_at = coalesce($last_triggered_at, last_triggered_at)
     where schedule_id = $schedule_id returning ${SCHEDULE_COLUMNS}`)
 /** Stops a schedule that cannot be read until it is corrected. */
@@ -188,7 +188,10 @@ function fireUpTo(
   const { times, hasOlder } = listRecentDueTimes(fields, schedule.timezone, first, new Date(now), KEEP)
   const { fire, missed } = planFirings({
     name: schedule.schedule_id,
-    dueTimes: times,
+    // A due time may have been decided already, while the clock was ahead.
+    dueTimes: times.filter(
+      (due) => !tx.one(selectFiring, { schedule_id: schedule.schedule_id, due_at: due.getTime() }),
+    ),
     now: new Date(now),
     misfire: schedule.misfire_policy,
   })

@@ -1,15 +1,17 @@
 /**
- * Recovery after a crash. Ends the children of the dead process, then repairs in three steps: jobs in flight, reservations,
+ * Recovery after a crash. Ends the children of the dead process and reads how their commands ended, then repairs in three steps: jobs in flight, reservations,
  * failures without a verdict. Each row has its own transaction and is found by its inconsistency, so an interrupted recovery
  * simply runs again.
  */
 import { accept, type Decision } from '#kernel/refusal'
 import type { WriteTx } from './database.ts'
-import { applyRetry, closeFailed, planRetry, notifyEnd } from './finish-run.ts'
+import { applyRetry, closeEnded, closeFailed, planRetry, notifyEnd, type RunEnd } from './finish-run.ts'
 import { settleGroup } from './job-group.ts'
 import { findJob, findRetry, listInFlight } from './job-repository.ts'
 import { type LiveProcess, openProcessTable, type ProcessTable } from './process-table.ts'
 import { expireStale, findActiveReservation } from './reservations.ts'
+import { isStopRequested, readRunEnd, removeRunRequests, runFolderOf } from './run-files.ts'
+import { runEndPath } from './run-outcome.ts'
 import {
   findRun,
   findRunOfJob,
@@ -91,6 +93,7 @@ export type RecoveryAction = {
   readonly about: string
   readonly did:
     | 'finished_at_set'
+    | 'run_ended'
     | 'run_failed'
     | 'run_created'
     | 'reservation_expired'
@@ -100,7 +103,11 @@ export type RecoveryAction = {
 }
 
 /** Runs once after opening. Nothing is dispatched before it has succeeded. */
-export async function recover(scheduler: Scheduler, runner: RunnerPort): Promise<Decision<readonly RecoveryAction[]>> {
+export async function recover(
+  scheduler: Scheduler,
+  runner: RunnerPort,
+  runFolder = runFolderOf(scheduler.db.file),
+): Promise<Decision<readonly RecoveryAction[]>> {
   const owner = requireOwner(scheduler)
   if (!owner.ok) return owner
   const inFlight = scheduler.db.read((reader) =>
@@ -109,10 +116,10 @@ export async function recover(scheduler: Scheduler, runner: RunnerPort): Promise
   if (!inFlight.ok) return inFlight
   const actions: RecoveryAction[] = []
   for (const { job, identity } of inFlight.value) {
-    // Ends the child before its run is closed, so before a retry can start.
-    const end = identity ? await runner.endOrphan(identity) : 'gone'
-    const done = recoverJob(scheduler, job.job_id, end)
+    const left = identity ? await endRun(runner, identity, runFolder) : { end: 'gone' as const, outcome: undefined }
+    const done = recoverJob(scheduler, job.job_id, left)
     if (!done.ok) return done
+    if (identity && runFolder !== undefined) removeRunRequests(runFolder, identity.runId)
     actions.push(done.value)
   }
   for (const step of [recoverReservations, recoverVerdicts]) {
@@ -124,16 +131,34 @@ export async function recover(scheduler: Scheduler, runner: RunnerPort): Promise
   return accept(actions)
 }
 
-/** Step 1, by the matrix: a closed run only sets `finished_at`, an open one fails, a missing one is inserted and fails. */
-function recoverJob(scheduler: Scheduler, jobId: string, end: OrphanEnd): Decision<RecoveryAction> {
+/** What is left of a run: whether its processes have ended, and how its command ended, if that is known. */
+type LeftRun = { readonly end: OrphanEnd; readonly outcome: RunEnd | undefined }
+
+/** Ends the child before its run is closed, so before a retry can start. A command that ended by itself has its own outcome. */
+async function endRun(runner: RunnerPort, identity: ProcessIdentity, folder: string | undefined): Promise<LeftRun> {
+  const { runId } = identity
+  const end = await runner.endOrphan(identity)
+  if (folder === undefined) return { end, outcome: undefined }
+  const stored = readRunEnd(runEndPath(folder, runId))
+  if (stored?.end.outcome === 'completed') return { end, outcome: stored.end }
+  if (isStopRequested(folder, runId)) return { end, outcome: { outcome: 'stopped' } }
+  // A command that failed while a recovery ended it was interrupted.
+  return { end, outcome: stored?.isSignalled === false ? stored.end : undefined }
+}
+
+/** Step 1, by the matrix: a closed run only sets `finished_at`, an open one gets the stored outcome or fails, a missing one is inserted and fails. */
+function recoverJob(scheduler: Scheduler, jobId: string, { end, outcome }: LeftRun): Decision<RecoveryAction> {
   return scheduler.db.write((tx) => {
     const job = findJob(tx, jobId)
     if (job?.finished_at !== null) return accept({ step: 1, about: jobId, did: 'finished_at_set' })
     const now = nowMs(scheduler)
     const run = findRunOfJob(tx, jobId)
-    const did = run === undefined ? 'run_created' : run.status === null ? 'run_failed' : 'finished_at_set'
+    const ruledOut = end === 'alive' ? 'orphan_alive' : undefined
+    const did =
+      run === undefined ? 'run_created' : run.status !== null ? 'finished_at_set' : outcome ? 'run_ended' : 'run_failed'
     if (run?.status) closeFinished(scheduler, tx, job, run, now)
-    else failInterrupted(scheduler, tx, job, run, end, now)
+    else if (run && outcome) closeEnded(scheduler, tx, job, { runId: run.run_id, end: outcome, ruledOut })
+    else failInterrupted(scheduler, tx, job, run, ruledOut, now)
     scheduler.pass('recovery.step_1')
     return accept({ step: 1, about: jobId, did })
   })
@@ -152,7 +177,7 @@ function failInterrupted(
   tx: WriteTx,
   job: StoredJob,
   run: StoredRun | undefined,
-  end: OrphanEnd,
+  ruledOut: 'orphan_alive' | undefined,
   now: number,
 ): void {
   const runId = run?.run_id ?? scheduler.deps.newId()
@@ -160,7 +185,6 @@ function failInterrupted(
     const { job_id, template_id, params } = job
     tx.run(insertRun, { run_id: runId, job_id, template_id, params, now: job.started_at ?? now })
   }
-  const ruledOut = end === 'alive' ? 'orphan_alive' : undefined
   closeFailed(scheduler, tx, job, { runId, error: CRASH_ERROR, errorClass: 'infrastructure', ruledOut, now })
 }
 

@@ -1,9 +1,11 @@
 /**
- * Runs one job in a child process: a process group that can be ended as a whole, output into a log with a size limit, params
- * on standard input. The job ends with its process; processes left in its group are killed.
+ * Runs one job in a child process (`run-process.ts`), which runs its command: a process group that can be ended as a whole. The
+ * job ends with its command.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import type { RunLog } from './run-files.ts'
+import { extname } from 'node:path'
+import type { RunOrder } from './run-outcome.ts'
+import { RUN_VARIABLE } from './process-table.ts'
 import type { CommandPlan } from './runner-settings.ts'
 import type { Wait } from './scheduler.ts'
 
@@ -11,10 +13,10 @@ import type { Wait } from './scheduler.ts'
 export type RunStopReason = 'stopped' | 'timeout' | 'shutdown'
 
 export type ChildEnd = {
-  readonly exitCode: number | null
-  readonly signal: string | null
-  /** The child never started: no such command, no such folder, or no more processes. */
-  readonly startError: NodeJS.ErrnoException | null
+  /** The outcome, as JSON; empty when the process was killed or never started. */
+  readonly answer: string
+  /** How the process ended without an outcome. */
+  readonly how: string
   readonly stoppedBy: RunStopReason | null
 }
 
@@ -28,71 +30,63 @@ export type RunningChild = {
 }
 
 export type ChildInput = {
-  readonly plan: CommandPlan
-  readonly environment: Readonly<Record<string, string>>
-  readonly input: string
-  readonly log: RunLog
+  readonly runId: string
+  readonly order: RunOrder
+  readonly limits: Pick<CommandPlan, 'timeoutMs' | 'killAfterMs'>
   readonly wait: Wait
 }
 
-/** A process that moved to another group may hold the pipes open forever. */
-const PIPES_MS = 1_000
+/** The program is next to this file, with the same extension in the source and in the build. */
+const program = new URL(`./run-process${extname(import.meta.filename)}`, import.meta.url).pathname
 
-export function startChild({ plan, environment, input, log, wait }: ChildInput): RunningChild {
+export function startChild({ runId, order, limits, wait }: ChildInput): RunningChild {
   const over = new AbortController()
   let stoppedBy: RunStopReason | null = null
   let child: ChildProcess
   try {
-    child = spawn(plan.command, plan.args, {
-      cwd: plan.cwd,
-      env: { ...plan.environment, ...environment },
-      stdio: ['pipe', 'pipe', 'pipe'],
+    child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, runId], {
+      // Recovery finds the process by this variable. The command has an environment of its own.
+      env: { [RUN_VARIABLE]: runId },
+      // The folder of the scheduler may be deleted while it runs.
+      cwd: import.meta.dirname,
+      stdio: ['pipe', 'pipe', 'ignore'],
       // A separate process group: the job is ended with its children, and Ctrl-C for the scheduler does not reach it.
       detached: true,
       windowsHide: true,
     })
   } catch (error) {
-    const startError = error as NodeJS.ErrnoException
-    const ended = Promise.resolve({ exitCode: null, signal: null, startError, stoppedBy: null })
+    const ended = Promise.resolve({ answer: '', how: (error as Error).message, stoppedBy: null })
     return { pid: undefined, ended, end() {}, killNow() {} }
   }
-  // A job need not read its params, so a broken pipe is not an error.
-  child.stdin?.on('error', () => {}).end(input)
-  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => log.write(chunk))
+  child.stdin?.on('error', () => {}).end(JSON.stringify(order))
+  const chunks: Buffer[] = []
+  child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk))
   const end = (reason: RunStopReason) => {
     if (stoppedBy !== null || over.signal.aborted) return
     stoppedBy = reason
     signalGroup(child, 'SIGTERM')
-    void wait(plan.killAfterMs, over.signal).then(() => {
+    void wait(limits.killAfterMs, over.signal).then(() => {
       if (!over.signal.aborted) signalGroup(child, 'SIGKILL')
     })
   }
-  if (plan.timeoutMs !== null) {
-    void wait(plan.timeoutMs, over.signal).then(() => end('timeout'))
+  if (limits.timeoutMs !== null) {
+    void wait(limits.timeoutMs, over.signal).then(() => end('timeout'))
   }
   const ended = new Promise<ChildEnd>((resolve) => {
-    child.once('error', (startError) => {
+    child.once('error', (error) => {
       // Also emitted when a signal could not be sent; then a child exists, and its exit follows.
       if (child.pid !== undefined) return
       over.abort()
-      resolve({ exitCode: null, signal: null, startError, stoppedBy })
+      resolve({ answer: '', how: error.message, stoppedBy })
     })
-    child.once('exit', (exitCode, signal) => {
+    child.once('close', (exitCode, signal) => {
       over.abort()
       signalGroup(child, 'SIGKILL')
-      void readRest(child, wait).then(() => resolve({ exitCode, signal, startError: null, stoppedBy }))
+      const how = exitCode === null ? `ended by ${signal ?? 'a signal'}` : `exit code ${exitCode}`
+      resolve({ answer: Buffer.concat(chunks).toString('utf8'), how, stoppedBy })
     })
   })
   return { pid: child.pid, ended, end, killNow: () => signalGroup(child, 'SIGKILL') }
-}
-
-async function readRest(child: ChildProcess, wait: Wait): Promise<void> {
-  const read = new AbortController()
-  child.once('close', () => read.abort())
-  if (child.stdout?.closed && child.stderr?.closed) return
-  await wait(PIPES_MS, read.signal)
-  child.stdout?.destroy()
-  child.stderr?.destroy()
 }
 
 function signalGroup(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): void {

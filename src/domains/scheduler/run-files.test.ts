@@ -7,7 +7,8 @@ import { aFolder, aRun, aScheduler, codeOf, countOf, must, rowsOf, type TestSche
 import { aRealScheduler, aShellType, runUntilIdle, wait } from '#test/scheduler/run-until-idle'
 import { finishRun } from './finish-run.ts'
 import { claimNotifications, recordDelivery } from './notifications.ts'
-import { pruneRuns, readLog, runLogPath } from './run-files.ts'
+import { pruneRuns, readLog } from './run-files.ts'
+import { runLogPath } from './run-log.ts'
 import { recordLogPath } from './run-repository.ts'
 import { submitJob } from './submit-job.ts'
 

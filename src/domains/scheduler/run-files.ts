@@ -1,82 +1,26 @@
 /**
- * The files next to the scheduler file: the log of each run, up to a limit beyond which output is discarded, and the requests to
- * stop a run. Old files of ended runs are pruned by age and total size, and with them ended notifications. Rows of jobs and
- * runs are never deleted (D12); reading a pruned log is refused with the reason.
+ * The files next to the scheduler file: the log of each run, the outcome of its command, and the requests to stop it. Old files of
+ * ended runs are pruned by age and total size, and with them ended notifications. Rows of jobs and runs are never deleted (D12);
+ * reading a pruned log is refused with the reason.
  */
-import { closeSync, existsSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { open, opendir, rm, stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { failureClasses } from '#kernel/error-classes'
 import { isUuid } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { IN_MEMORY, query } from './database.ts'
 import { requireJob } from './job-repository.ts'
 import { type JobReport, readJob } from './job-views.ts'
+import { runEndPath, type StoredEnd } from './run-outcome.ts'
 import { findRun, findRunOfJob } from './run-repository.ts'
 import { nowMs, type Scheduler, type Wait } from './scheduler.ts'
 import type { StoredRun } from './stored-rows.ts'
 
-export type RunLog = {
-  readonly path: string
-  write(chunk: Uint8Array): void
-  /** Writes a line of the scheduler, even when the log is full. */
-  note(text: string): void
-  /** Returns the last line of output, the best short explanation of a failure. */
-  lastLine(): string
-  close(): void
-}
-
-const TAIL_BYTES = 2_048
-
 /** Returns the default folder of logs, next to the file; undefined for a scheduler in memory. */
 export function runFolderOf(file: string): string | undefined {
   return file === IN_MEMORY ? undefined : `${file}.runs`
-}
-
-export function runLogPath(folder: string, runId: string): string {
-  return join(folder, `${runId}.log`)
-}
-
-/** Readable by the owner only, because jobs may print secrets. */
-export function openRunLog(path: string, maxBytes: number): RunLog {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  const fd = openSync(path, 'a', 0o600)
-  let leftBytes = maxBytes
-  let isOpen = true
-  let tail: Uint8Array = new Uint8Array()
-  const put = (bytes: Uint8Array) => {
-    try {
-      for (let at = 0; at < bytes.byteLength; ) at += writeSync(fd, bytes, at)
-    } catch {
-      // A full disk must not fail the job.
-      leftBytes = 0
-    }
-  }
-  const note = (text: string) => put(Buffer.from(`[scheduler] ${text}\n`))
-  return {
-    path,
-    note: (text) => (isOpen ? note(text) : undefined),
-    write(chunk) {
-      if (!isOpen) return
-      tail = Buffer.concat([tail, chunk]).subarray(-TAIL_BYTES)
-      if (leftBytes === 0) return
-      const fitting = chunk.subarray(0, leftBytes)
-      leftBytes -= fitting.byteLength
-      put(fitting)
-      if (fitting.byteLength < chunk.byteLength) {
-        leftBytes = 0
-        put(Buffer.from('\n'))
-        note(`The log is cut at ${maxBytes} bytes. The job continues.`)
-      }
-    },
-    lastLine() {
-      const lines = new TextDecoder().decode(tail).split('\n')
-      return lines.findLast((line) => line.trim() !== '')?.trim() ?? ''
-    },
-    close() {
-      if (isOpen) closeSync(fd)
-      isOpen = false
-    },
-  }
 }
 
 export type ReadLog = {
@@ -157,7 +101,7 @@ function requestPath(runFolder: string, runId: string): string {
 }
 
 /**
- * Asks the owner of the file to end a run. A request is an empty file next to the log, which the owner acts on and deletes.
+ * Asks the owner of the file to end a run. A request is an empty file next to the log, which the owner acts on, and deletes with the outcome.
  * Guests have no other way to end a process of the owner.
  */
 export function requestStop(
@@ -180,11 +124,48 @@ export function requestStop(
   return run
 }
 
-export function takeStopRequest(runFolder: string, runId: string): boolean {
-  const path = requestPath(runFolder, runId)
-  if (!existsSync(path)) return false
-  rmSync(path, { force: true })
-  return true
+export function isStopRequested(runFolder: string, runId: string): boolean {
+  return existsSync(requestPath(runFolder, runId))
+}
+
+const artifacts = z.array(z.string()).readonly().exactOptional()
+const exitCode = z.int().exactOptional()
+const storedEnd = z.strictObject({
+  isSignalled: z.boolean(),
+  end: z.discriminatedUnion('outcome', [
+    z.strictObject({ outcome: z.literal('completed'), exitCode, artifacts }),
+    z.strictObject({
+      outcome: z.literal('failed'),
+      error: z.string(),
+      errorClass: z.enum(failureClasses).exactOptional(),
+      exitCode,
+      artifacts,
+    }),
+    z.strictObject({ outcome: z.literal('skipped'), error: z.string().exactOptional() }),
+  ]),
+})
+
+/** Returns undefined for a text that is not a whole outcome. */
+export function parseRunEnd(text: string): StoredEnd | undefined {
+  try {
+    return storedEnd.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}
+
+/** The outcome that the process of the run stored; undefined when it stored none. */
+export function readRunEnd(path: string): StoredEnd | undefined {
+  try {
+    return parseRunEnd(readFileSync(path, 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+/** Called when the outcome is in the database: both files have served their purpose. */
+export function removeRunRequests(runFolder: string, runId: string): void {
+  for (const path of [requestPath(runFolder, runId), runEndPath(runFolder, runId)]) rmSync(path, { force: true })
 }
 
 export type Pruned = { readonly logs: number; readonly logBytes: number; readonly notifications: number }
@@ -225,6 +206,8 @@ export async function pruneRuns(
   return accept({ logs, logBytes, notifications })
 }
 
+const fileKinds = ['log', 'stop', 'artifacts', 'end']
+
 type EndedFile = { readonly path: string; readonly endedAt: number; readonly sizeBytes: number }
 
 /** Lists files of runs that have an outcome. Files without a known run are never deleted. */
@@ -239,7 +222,7 @@ async function listEnded(
   for await (const { name } of folder) {
     if (signal?.aborted) break
     const [runId = '', kind] = name.split('.')
-    if (!isUuid(runId) || !(kind === 'log' || kind === 'stop' || kind === 'artifacts')) continue
+    if (!isUuid(runId) || !fileKinds.includes(kind ?? '')) continue
     const run = scheduler.db.read((reader) => accept(findRun(reader, runId)))
     if (!run.ok) return run
     if (run.value?.status == null) continue

@@ -1,5 +1,4 @@
 /** Runs one claimed job, as a child process or by a handler of this process, and maps its end to an outcome. */
-import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseGuardedObject } from '#kernel/json-guard'
 import type { JsonObject } from '#kernel/json-value'
@@ -8,8 +7,10 @@ import type { RunEnd } from './finish-run.ts'
 import { requireJobType } from './job-types.ts'
 import { type ProcessTable, RUN_VARIABLE } from './process-table.ts'
 import { type ChildEnd, type RunningChild, startChild, type RunStopReason } from './run-child.ts'
-import { openRunLog, type RunLog, runLogPath } from './run-files.ts'
-import { ARTIFACTS_MAX, PATH_CHARS_MAX, recordLogPath, recordProcess } from './run-repository.ts'
+import { parseRunEnd, readRunEnd } from './run-files.ts'
+import { noteInLog, openRunLog, type RunLog, runLogPath } from './run-log.ts'
+import { type RunOrder, runEndPath, withArtifacts } from './run-outcome.ts'
+import { recordLogPath, recordProcess } from './run-repository.ts'
 import { type ClaimedRun, type CommandPlan, planJobCommand } from './runner-settings.ts'
 import type { Scheduler, Wait } from './scheduler.ts'
 
@@ -74,31 +75,37 @@ function planOf(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): Decision<
 
 function startCommand(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun, plan: CommandPlan): RunningJob {
   const { runId, job, params, attempt } = run
-  const log = openRunLog(runLogPath(deps.runFolder, runId), plan.logMaxBytes)
+  const { timeoutMs, killAfterMs, ...command } = plan
+  const logPath = runLogPath(deps.runFolder, runId)
+  // Its log exists before the run names it.
+  openRunLog(logPath, 0).close()
   const artifactList = join(deps.runFolder, `${runId}.artifacts`)
-  const child = startChild({
-    plan,
-    environment: {
-      [RUN_VARIABLE]: runId,
-      JOB_ID: job.job_id,
-      JOB_TYPE: job.job_type,
-      JOB_ATTEMPT: String(attempt),
-      JOB_ARTIFACTS: artifactList,
-    },
+  const environment = {
+    ...plan.environment,
+    [RUN_VARIABLE]: runId,
+    JOB_ID: job.job_id,
+    JOB_TYPE: job.job_type,
+    JOB_ATTEMPT: String(attempt),
+    JOB_ARTIFACTS: artifactList,
+  }
+  const order: RunOrder = {
+    ...command,
+    environment,
     input: `${JSON.stringify(params)}\n`,
-    log,
-    wait: deps.wait,
-  })
+    logPath: resolve(logPath),
+    artifactList: resolve(artifactList),
+    endPath: resolve(runEndPath(deps.runFolder, runId)),
+  }
+  const child = startChild({ runId, order, limits: { timeoutMs, killAfterMs }, wait: deps.wait })
   scheduler.pass('run.started')
   recordChild(scheduler, deps, runId, child)
   // A failed record does not end the child: recovery also finds it by its run id.
-  recordLogPath(scheduler, runId, log.path)
+  recordLogPath(scheduler, runId, logPath)
   scheduler.pass('run.recorded')
   const ended = child.ended.then((end) => {
-    const outcome = outcomeOf(plan, end, log)
-    if (outcome.outcome === 'failed') log.note(outcome.error)
-    log.close()
-    return withArtifacts(outcome, takeArtifacts(artifactList, plan.cwd))
+    const outcome = outcomeOfChild(order, end, timeoutMs)
+    if (outcome.outcome === 'failed') noteInLog(logPath, outcome.error)
+    return outcome
   })
   return { run, ended, end: child.end, killNow: child.killNow }
 }
@@ -110,52 +117,27 @@ function recordChild(scheduler: Scheduler, { table }: JobDeps, runId: string, { 
   if (startedAt !== null) recordProcess(scheduler, runId, { pid, startedAt, bootId: table.bootId })
 }
 
-/** Transient start errors; every other one means a wrong command and is permanent. */
-const transientErrors: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM', 'ETXTBSY'])
-
-function outcomeOf(plan: CommandPlan, end: ChildEnd, log: Pick<RunLog, 'lastLine'>): RunEnd {
-  const { exitCode, signal, startError, stoppedBy } = end
-  if (startError) {
-    const error = `${quote(plan.command)} could not be started in ${plan.cwd ?? '.'}: ${startError.code ?? startError.message}`
-    return {
-      outcome: 'failed',
-      error,
-      errorClass: transientErrors.has(startError.code) ? 'infrastructure' : 'validation_error',
-    }
-  }
-  const code = exitCode === null ? {} : { exitCode }
+function outcomeOfChild(order: RunOrder, { answer, how, stoppedBy }: ChildEnd, timeoutMs: number | null): RunEnd {
+  const stored = parseRunEnd(answer) ?? readRunEnd(order.endPath)
+  const end = stored?.end ?? withArtifacts(lostOutcome(how), order)
   // A job that completed before the scheduler had to kill it has not failed.
-  if (stoppedBy !== null && !(stoppedBy === 'shutdown' && exitCode === 0))
-    return { ...endOfStopped(stoppedBy, plan.timeoutMs), ...code }
-  if (exitCode === 0) return { outcome: 'completed', exitCode }
-  const last = log.lastLine()
-  const detail = last === '' ? '' : `: ${last}`
-  if (exitCode !== null && plan.skipExitCodes.includes(exitCode)) {
-    return { outcome: 'skipped', error: `exit code ${exitCode}${detail}` }
+  if (stoppedBy === null || (stoppedBy === 'shutdown' && end.outcome === 'completed')) return end
+  const { exitCode, artifacts } = end as { exitCode?: number; artifacts?: readonly string[] }
+  const stopped = endOfStopped(stoppedBy, timeoutMs)
+  return {
+    ...stopped,
+    ...(exitCode !== undefined && { exitCode }),
+    ...(artifacts && stopped.outcome === 'failed' && { artifacts }),
   }
-  const how = exitCode === null ? `ended by ${signal ?? 'a signal'}` : `exit code ${exitCode}`
-  return { outcome: 'failed', error: how + detail, errorClass: 'work_failed', ...code }
+}
+
+/** The process of the run was killed, by the system or with its command, or it could not work. */
+function lostOutcome(how: string): RunEnd {
+  if (how.startsWith('ended by')) return { outcome: 'failed', error: how, errorClass: 'work_failed' }
+  return { outcome: 'failed', error: `The process of the run failed: ${how}.`, errorClass: 'infrastructure' }
 }
 
 export const SHUTDOWN_ERROR = 'Scheduler stopped before the run ended'
-
-function withArtifacts(end: RunEnd, artifacts: readonly string[]): RunEnd {
-  if (artifacts.length === 0 || end.outcome === 'skipped' || end.outcome === 'stopped') return end
-  return { ...end, artifacts }
-}
-
-/** Reads the paths that the job wrote to `JOB_ARTIFACTS`, one per line; relative paths start in its working folder. */
-function takeArtifacts(list: string, cwd: string | undefined): string[] {
-  if (!existsSync(list)) return []
-  const lines = readFileSync(list, 'utf8').split('\n')
-  rmSync(list, { force: true })
-  return lines
-    .map((line) => line.trim())
-    .filter((line) => line !== '' && !line.includes('\0') && line.isWellFormed())
-    .map((line) => resolve(cwd ?? '.', line))
-    .filter((path) => path.length <= PATH_CHARS_MAX)
-    .slice(0, ARTIFACTS_MAX)
-}
 
 function endedJob(run: ClaimedRun, end: RunEnd): RunningJob {
   return { run, ended: Promise.resolve(end), end() {}, killNow() {} }

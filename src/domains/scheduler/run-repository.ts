@@ -3,6 +3,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { type SqlReader, query, type WriteTx } from './database.ts'
 import type { ProcessIdentity } from './runner-settings.ts'
 import type { Scheduler } from './scheduler.ts'
+import { ARTIFACTS_MAX, PATH_CHARS_MAX } from './run-outcome.ts'
 import type { StoredJob, StoredRun } from './stored-rows.ts'
 
 const RUN_COLUMNS = `run_id, job_id, template_id, params_snapshot, status, started_at, finished_at, exit_code, error, artifacts,
@@ -86,9 +87,6 @@ export const closeRun = query<StoredRun, RunClosing>(`
 export const finishJob = query<never, { job_id: string; now: number }>(
   `update jobs set finished_at = $now where job_id = $job_id and status = 'RUNNING' and finished_at is null`,
 )
-
-export const PATH_CHARS_MAX = 4_096
-export const ARTIFACTS_MAX = 1_000
 
 export function recordLogPath(scheduler: Scheduler, runId: string, logPath: string): Decision<StoredRun> {
   return scheduler.db.write((tx) => {

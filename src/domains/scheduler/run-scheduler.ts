@@ -12,12 +12,13 @@ import { fireDueSchedules } from './fire-schedules.ts'
 import { listQueue } from './job-views.ts'
 import { type Deliver, deliverDue, noReceiver, type Undelivered } from './notifications.ts'
 import { openProcessTable } from './process-table.ts'
-import { type Pruned, pruneRuns, runFolderOf, takeStopRequest } from './run-files.ts'
+import { isStopRequested, type Pruned, pruneRuns, removeRunRequests, runFolderOf } from './run-files.ts'
 import { openOrphanEnder, recover, type RecoveryAction } from './recover.ts'
 import { tickReservations } from './reservations.ts'
 import type { RunStopReason } from './run-child.ts'
 import { type JobDeps, type JobHandlers, type RunningJob, startJob } from './run-job.ts'
 import type { ClaimedRun } from './runner-settings.ts'
+import { repairTimes } from './repair-times.ts'
 import { nowMs, type Scheduler, type Wait } from './scheduler.ts'
 import type { StoredFiring } from './stored-rows.ts'
 
@@ -39,7 +40,7 @@ function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) 
     scheduler.pass('run.ended')
     const alert = (raised: OutcomeAlert) => onEvent({ kind: 'alert', alert: raised })
     const finished = await finishRunSurely(scheduler, run.runId, end, { wait, alert })
-    takeStopRequest(deps.runFolder, run.runId)
+    if (finished.ok) removeRunRequests(deps.runFolder, run.runId)
     running.delete(run.runId)
     ended += 1
     onEvent({ kind: 'ended', run, end, finished })
@@ -62,8 +63,8 @@ function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) 
       })
       following.add(followed)
     },
-    takeStopRequests(): void {
-      for (const [runId, job] of running) if (takeStopRequest(deps.runFolder, runId)) job.end('stopped')
+    obeyStopRequests(): void {
+      for (const [runId, job] of running) if (isStopRequested(deps.runFolder, runId)) job.end('stopped')
     },
     killNow: () => {
       for (const job of running.values()) job.killNow()
@@ -172,10 +173,10 @@ const CLOSE_WAIT_MS = 5_000
 export async function runScheduler(scheduler: Scheduler, options: RunScheduler): Promise<Decision<RunSummary>> {
   const { stop, wait, onEvent = () => {}, pollMs = POLL_MS } = options
   const table = openProcessTable()
-  const recovered = await recover(scheduler, openOrphanEnder({ wait, table }))
+  const runFolder = options.runFolder ?? runFolderOf(scheduler.db.file) ?? 'jobs.runs'
+  const recovered = await recover(scheduler, openOrphanEnder({ wait, table }), runFolder)
   if (!recovered.ok) return recovered
   onEvent({ kind: 'recovered', actions: recovered.value })
-  const runFolder = options.runFolder ?? runFolderOf(scheduler.db.file) ?? 'jobs.runs'
   const jobs = openRunningJobs(scheduler, {
     deps: {
       handlers: options.handlers ?? {},
@@ -202,9 +203,17 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
   let seen = ''
   let pruneAtMs = 0
   let wakeAtMs = 0
+  let lastMs = Infinity
   let refused: Refusal | undefined
   while (!stop.aborted) {
-    jobs.takeStopRequests()
+    jobs.obeyStopRequests()
+    if (nowMs(scheduler) < lastMs) {
+      const repaired = repairTimes(scheduler)
+      if (!repaired.ok) onEvent({ kind: 'waiting', refusal: repaired })
+      pruneAtMs = 0
+      wakeAtMs = 0
+    }
+    lastMs = nowMs(scheduler)
     if (nowMs(scheduler) >= pruneAtMs && pruning.start()) pruneAtMs = nowMs(scheduler) + PRUNE_EVERY_MS
     const hasRung = alarm.take()
     // Read before the turn, so that concurrent writes trigger the next one.

@@ -118,7 +118,7 @@ export function changeSchedule(
     if (!old.ok) return old
     const row = changedRow(old.value, parsed.value)
     const now = nowMs(scheduler)
-    const next = checkSchedule(tx, row, Math.max(now, row.last_due_at ?? now), requested)
+    const next = checkSchedule(tx, row, now, requested)
     if (!next.ok) return next
     const timeKeys = ['cron_expression', 'timezone', 'enabled'] as const
     const isSameTime = timeKeys.every((key) => row[key] === old.value[key])

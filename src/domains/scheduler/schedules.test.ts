@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
   aFile,
+  aFolder,
   aScheduler,
   codeOf,
   countOf,
@@ -13,6 +14,8 @@ import {
   START,
   type TestScheduler,
 } from '#test/scheduler/fixture'
+import { wait } from '#test/scheduler/run-until-idle'
+import { until } from '#test/until'
 import { claimJobs } from './claim-next.ts'
 import { type Database, query } from './database.ts'
 import { SchedulerFaultInjected } from './failpoints.ts'
@@ -20,6 +23,8 @@ import { finishRun } from './finish-run.ts'
 import { fireDueSchedules, fireScheduleAt } from './fire-schedules.ts'
 import { changeTemplate, createTemplate } from './job-template.ts'
 import { listJobs } from './job-views.ts'
+import { repairTimes } from './repair-times.ts'
+import { runScheduler } from './run-scheduler.ts'
 import { changeSchedule, createSchedule, deleteSchedule, readPlans, readSchedule } from './schedule.ts'
 
 const HOUR = 3_600_000
@@ -113,6 +118,45 @@ describe('rows', () => {
 })
 
 describe('firing', () => {
+  test('[M2] [SCH-053] a clock that was ahead and is set back: the schedule fires by the right clock, and no due time twice', () => {
+    const scheduler = aScheduler()
+    const { schedule_id } = aSchedule(scheduler)
+    const monthly = aSchedule(scheduler, { cron_expression: '0 3 1 6 *' })
+    scheduler.clock.ms = at(3)
+    assert.deepEqual(outcomes(scheduler).at(-1), ['fired', at(3)])
+    scheduler.clock.ms = at(0.5)
+    // The schedule, and the notification of the hours that it took for missed.
+    assert.equal(must(repairTimes(scheduler)), 2)
+    assert.equal(find(scheduler, schedule_id)?.next_trigger_at, at(1))
+    assert.equal(find(scheduler, monthly.schedule_id)?.next_trigger_at, monthly.next_trigger_at)
+    assert.equal(must(repairTimes(scheduler)), 0)
+    const known = new Set(firingsOf(scheduler, schedule_id, 20).map(({ due_at }) => due_at))
+    for (const hour of [1, 2, 3, 4]) {
+      scheduler.clock.ms = at(hour) + 5
+      const isKnown = known.has(at(hour))
+      assert.deepEqual(outcomes(scheduler), isKnown ? [] : [['fired', at(hour)]])
+      assert.equal(find(scheduler, schedule_id)?.next_trigger_at, at(hour + 1))
+    }
+    must(changeSchedule(scheduler, schedule_id, { cron_expression: '30 * * * *' }))
+    assert.equal(find(scheduler, schedule_id)?.next_trigger_at, at(4.5))
+    const [notice] = rowsOf(scheduler, 'notifications').filter(({ kind }) => kind === 'clock_moved_back')
+    assert.match(String(notice?.['payload']), new RegExp(schedule_id))
+  })
+
+  test('[M2] the running loop notices that the clock was set back', async () => {
+    const scheduler = aScheduler()
+    const { schedule_id } = aSchedule(scheduler)
+    const stop = new AbortController()
+    const running = runScheduler(scheduler, { wait, stop: stop.signal, pollMs: 5, runFolder: aFolder() })
+    const next = () => find(scheduler, schedule_id)?.next_trigger_at
+    scheduler.clock.ms = at(3) + 5
+    await until(() => next() === at(4), 'the firing ahead of its time')
+    scheduler.clock.ms = at(0.5)
+    await until(() => next() === at(1), 'the right due time')
+    stop.abort()
+    must(await running)
+  })
+
   test('[SCH-053] [SCH-075] [SCH-074] one job, with last_triggered_at and next_trigger_at, and the due time is decided', () => {
     const scheduler = aScheduler()
     const { schedule_id, template_id } = aSchedule(scheduler, { priority: 9 })

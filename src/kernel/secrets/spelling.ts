@@ -7,9 +7,9 @@ const HAS_OTHER = /[%\u0080-\uffff]|\\[ux]/
  * once in a thousand times.
  */
 const BASE64 = /(?<![\w+/-])(?:[CI-Za-f][\w+/-]{3}){4,}[\w+/-]{0,3}/g
-const HEX = /(?<!\w)(?:[2-7][\da-f]){8,}(?!\w)/gi
-/** Shorter than anything that is decoded. */
-const RUN = /[\w+/-]{16}/
+const HEX = /(?<!\w)(?:[2-7][\da-fA-F]){8,}(?!\w)/g
+/** One look, since most texts have neither: `matchAll` copies its expression at every call. */
+const HAS_ENCODED = new RegExp(`${BASE64.source}|${HEX.source}`)
 const PRINTABLE = /^[\t\n\r -~]+$/
 /** Encoded twice: `%253D`. */
 const ROUNDS_MAX = 3
@@ -17,8 +17,7 @@ const ROUNDS_MAX = 3
 /** Returns the text in plain characters, and what is written in base64 or hex in it, without those that say nothing new. */
 export function spellingsOf(text: string): readonly string[] {
   const plain = HAS_OTHER.test(text) ? plainOf(text) : text
-  const decoded = RUN.test(plain) ? [...decodedOf(plain)] : []
-  return plain === text ? decoded : [plain, ...decoded]
+  return [...(plain === text ? [] : [plain]), ...(HAS_ENCODED.test(plain) ? decodedOf(plain) : [])]
 }
 
 function plainOf(text: string): string {

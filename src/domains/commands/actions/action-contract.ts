@@ -1,6 +1,6 @@
 /** The wire format of a proposal: the request of an agent, and the decision about it. */
 import { z } from 'zod'
-import { exampleId, idView } from '#contract'
+import { exampleId, idView, keyField, textField } from '#contract'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { policyDecisions, riskLevels } from '#kernel/policy/policy'
@@ -9,7 +9,7 @@ import type { ProposedAction } from './propose-action.ts'
 
 export const proposeActionBody = z
   .strictObject({
-    tool_name: z.string().min(1).max(200).meta({
+    tool_name: textField(200, { charsMin: 1 }).meta({
       example: 'publish_report',
       description: 'A task that is open to agents: its name, its slug, its function or its command type.',
     }),
@@ -21,19 +21,16 @@ export const proposeActionBody = z
       .meta({
         example: { artifact_id: exampleId('artifact'), destination: 'external:finance@example.com' },
       }),
-    reason: z
-      .string()
-      .trim()
-      .min(1)
-      .max(500)
-      .meta({ example: 'Finance asked for the revenue of May.', description: 'Shown to whoever has to approve it.' }),
+    reason: textField(500, { filled: true }).meta({
+      example: 'Finance asked for the revenue of May.',
+      description: 'The people who approve it see the reason.',
+    }),
     action_type: z.enum(['tool_call']).default('tool_call').meta({ example: 'tool_call' }),
     risk_level: z
       .enum(riskLevels)
       .optional()
       .meta({ example: 'medium', description: "The tool's own level unless given; it can only be raised." }),
-    idempotency_key: z.string().optional().meta({
-      example: 'run-17:step-3',
+    idempotency_key: keyField('run-17:step-3').optional().meta({
       description: 'The same key again is the same proposal. Kept apart from the keys of other requests.',
     }),
   })
