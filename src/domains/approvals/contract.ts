@@ -31,7 +31,7 @@ const blockedView = z
 const notCountedView = z
   .object({
     user_id: idView('user', 'Who.'),
-    name: textView('local:dora', 'What people call them.'),
+    name: textView('local:dora', 'Their display names.'),
     reason: textView('has credentials that the requester issued', 'Why.'),
   })
   .meta({ id: 'NotCounted', description: 'A person who does not decide independently of the requester.' })
@@ -53,7 +53,7 @@ export const approvalView = z
       .meta({ example: ['cfo'], description: 'Org roles whose members may decide too.' }),
     approvals_required: z.int().meta({ example: 1, description: 'How many persons must approve.' }),
     approved_by: z.array(z.string()).meta({ example: [], description: 'The persons who approved so far.' }),
-    approved_by_names: z.array(z.string().nullable()).meta({ example: [], description: 'What people call them.' }),
+    approved_by_names: z.array(z.string().nullable()).meta({ example: [], description: 'Their display names.' }),
     counted_elsewhere: z.array(z.string()).meta({
       example: [],
       description:
@@ -82,7 +82,7 @@ export const approvalView = z
           'What somebody other than the requester wrote into the request, with an approval or as input; null: nothing.',
       }),
     payload_hash: textView(HASH, 'Send it along to decide about exactly this.'),
-    packet: json('What to look at: eight items, hidden characters made visible.'),
+    packet: json('The eight items to review. Hidden characters are shown as codes.'),
     expires_at: timeView('Without a decision by then it is refused; null never expires.').nullable(),
     created_at: timeView('When it was asked.'),
     decided_at: timeView('When it was decided.').nullable(),
@@ -101,12 +101,12 @@ export const approvalView = z
         'Whether people count whose credentials came through the same hands as those of the requester: CONCORD_COUNT_INVITED_APPROVERS when it was asked.',
     }),
   })
-  .meta({ id: 'Approval', description: 'One question to a person, answered once.' })
+  .meta({ id: 'Approval', description: 'A request for a decision, decided once.' })
 
 export const approvalDetailView = approvalView
   .extend({
     arguments: json('The exact arguments, for forms. Show people the packet.'),
-    ui: json('How a form for it looks.'),
+    ui: json('The layout of a form for it.'),
   })
   .meta({ id: 'ApprovalDetail', description: 'An approval with everything needed to decide.' })
 

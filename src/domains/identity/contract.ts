@@ -26,7 +26,7 @@ const platformRole = z.enum(platformRoles).meta({
   example: 'writer',
 })
 
-const name = (example: string) => nameField(example).meta({ description: 'Name for people.' })
+const name = (example: string) => nameField(example).meta({ description: 'Display name.' })
 
 const tools = z.array(z.string()).meta({ example: null, description: 'The tasks that the agent may propose.' })
 
@@ -49,10 +49,10 @@ export const meView = z
     tools: tools.nullable(),
     invitation_by: idView(
       'user',
-      'Who made an invitation for you that waits for your yes, or for another administrator.',
+      'Who issued an invitation for you that waits for your confirmation, or that of another administrator.',
     ).nullable(),
   })
-  .meta({ id: 'Me', description: 'Who you are, as the server sees you.' })
+  .meta({ id: 'Me', description: 'The caller, as the server knows it.' })
 
 export const workspaceView = z
   .object({
@@ -89,7 +89,7 @@ export const apiKeyView = z
       .meta({ description: 'Who holds it: the person, or an agent that acts for them.' }),
     agent: z.string().nullable().meta({ example: null, description: 'The name of the agent.' }),
     tools: tools.nullable(),
-    user_id: idView('user', 'Whose key it is.'),
+    user_id: idView('user', 'The user who owns the key.'),
     workspace_id: idView('workspace', 'The only workspace the key opens; null for all of the user.').nullable(),
     created_at: timeView('When it was created.'),
     expires_at: timeView('When it stops working.').nullable(),
@@ -192,9 +192,9 @@ export const personView = z
     role: platformRole,
     org_roles: z.array(z.string()).meta({ example: ['finance'] }),
     created_at: timeView('When they were created.'),
-    deactivated_at: timeView('Since when they may not sign in.').nullable(),
+    deactivated_at: timeView('When they were deactivated.').nullable(),
   })
-  .meta({ id: 'Person', description: 'Somebody of your organisation.' })
+  .meta({ id: 'Person', description: 'A person of your organisation.' })
 
 export const invitedPersonView = personView
   .extend({
@@ -225,7 +225,7 @@ export const invitePersonBody = z
     email: emailField.optional(),
     role: platformRole,
   })
-  .meta({ id: 'InvitePerson', description: 'Somebody new.' })
+  .meta({ id: 'InvitePerson', description: 'A new person.' })
 
 export const setRoleBody = z.strictObject({ role: platformRole }).meta({ id: 'SetPlatformRole' })
 export const deactivateBody = z
@@ -237,7 +237,7 @@ export const redeemBody = z
   .strictObject({ invitation: textField(200).meta({ example: 'ck_9f3b2c4d57a8_EXAMPLE' }) })
   .meta({ id: 'RedeemInvitation' })
 export const changedView = z
-  .object({ changed: z.boolean().meta({ description: 'False when it was so already.' }) })
+  .object({ changed: z.boolean().meta({ description: 'False when nothing had to change.' }) })
   .meta({ id: 'Changed' })
 
 export const orgRoleView = z
