@@ -261,7 +261,7 @@ function configOf(
         : problems(
             ...own,
             ...(where === 'workspace' ? ([404] as const) : []),
-            ...(body ? bodyProblems : ([422] as const)),
+            ...(body ? bodyProblems : ([400, 422] as const)),
           )),
     },
   }
