@@ -212,6 +212,8 @@ describe('a requester who administers people', () => {
   })
 
   test('[H3] a new invitation for somebody with keys changes nothing until that person or a second administrator agrees', async () => {
+    const { world, ours } = room.api
+    const second = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'admin')
     const ann = await invite('ann')
     const annKey = await redeem(ann)
     const again = await ask<InvitedPersonView>(`/people/${ann.user_id}/invite`, {})
@@ -221,7 +223,17 @@ describe('a requester who administers people', () => {
     const redeemed = () => room.post('/invitations/redeem', { invitation: again.invitation }, '')
     await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
     assert.equal(outcome(await redeemed()), '401 identity.invitation.invalid')
-    // The person is told; the maker cannot agree; a stranger cannot either.
+    // The person and the other administrators are told; the maker cannot agree; a stranger cannot either.
+    const told = async (key: string) =>
+      ((await room.get('/notifications?unread=true', key)).body as { items: { subject: string }[] }).items.map(
+        ({ subject }) => subject,
+      )
+    const subject = `A new invitation for ${ann.external_id} waits for a second yes`
+    assert.ok((await told(annKey)).includes(subject))
+    assert.ok(!(await told(root.key)).includes(subject))
+    assert.ok((await told(second.key)).includes(subject))
+    assert.deepEqual((await room.post('/notifications/read', {}, second.key)).body, { marked: 1 })
+    assert.deepEqual(await told(second.key), [])
     const me = (await room.get('/me', annKey)).body as MeView
     assert.equal(me.invitation_by, `user_${root.principal.userId.replaceAll('-', '')}`)
     const confirm = (key: string) => room.post(`/people/${ann.user_id}/invite/confirm`, {}, key)

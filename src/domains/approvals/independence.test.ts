@@ -27,7 +27,7 @@ const aPerson = (issuers: readonly string[], by: readonly string[] = [], at = EA
   userId: ann,
   externalId: 'local:ann',
   orgRoles: ['data-owner'],
-  origins: { issuers, grants: [{ role: 'data-owner', by, at }] },
+  origins: { issuers, grants: [{ role: 'data-owner', by, at }], stands_for: [] },
 })
 
 test('[H3] issued by the requester, directly or not, is the requester; issued by somebody else is not', () => {

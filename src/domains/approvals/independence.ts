@@ -30,7 +30,7 @@ type Author = {
 export function findDependence(request: Request, person: Person): Dependence | undefined {
   const isOwn = personOf(person) === request.requested_by
   if (isOwn && !request.self_decision_allowed) return { kind: 'is_requester', on: 'requester' }
-  const isStrict = !isOpen(request) && request.request_payload.contract?.counts_invited !== true
+  const isStrict = isStrictFor(request)
   const tie = isStrict ? findTie(request, person) : undefined
   return tie ?? findLateRole(request, person, isStrict)
 }
@@ -38,6 +38,9 @@ export function findDependence(request: Request, person: Person): Dependence | u
 /** The requester may decide, so everybody may. After an edit the requester only confirms, and everybody else has to be independent as before. */
 const isOpen = ({ self_decision_allowed, request_payload }: Request) =>
   self_decision_allowed && request_payload.edits?.author === undefined
+
+/** Whether issuers matter. */
+const isStrictFor = (request: Request) => !isOpen(request) && request.request_payload.contract?.counts_invited !== true
 
 /** What ties the credentials of the person to those of an author, whether the installation minds it or not. */
 export function findTie(request: Request, person: Person): Dependence | undefined {
@@ -65,18 +68,44 @@ function authorsOf({ requested_by, request_payload: { edits, issuers = {} } }: R
   return [of(requested_by, 'requester'), ...(edits?.author === undefined ? [] : [of(edits.author, 'editor')])]
 }
 
+/** Whether somebody arranged this who is an author, or an issuer of an author, after the request. */
+function isArranged(request: Request, { by, at }: Arrangement, hands: readonly string[]): boolean {
+  const { requested_at } = request.request_payload
+  const askedMs = requested_at === undefined ? request.created_at?.getTime() : Date.parse(requested_at)
+  return askedMs !== undefined && Date.parse(at) >= askedMs && by.some((userId) => hands.includes(personOf({ userId })))
+}
+
+type Arrangement = { readonly by: readonly string[]; readonly at: string }
+type StandIn = NonNullable<Person['origins']>['stands_for'][number]
+
+/**
+ * Whether the person may decide in the place of the represented one, who could decide. Neither the requester nor somebody who depends on an author stands in.
+ * A delegation does not count if an author arranged it after the request, or if somebody else made it for a person of their own.
+ */
+export function mayStandIn(request: Request, person: Person, represented: StandIn): boolean {
+  const isStrict = isStrictFor(request)
+  const own = personOf(person)
+  const hands = authorsOf(request).flatMap((author) => [author.person, ...(isStrict ? author.issuers : [])])
+  const isOfMaker =
+    isStrict &&
+    represented.by[0] !== represented.user_id &&
+    represented.by.some((userId) => [own, ...issuersOf(person)].includes(personOf({ userId })))
+  return (
+    !authorsOf(request).some((author) => author.person === own) &&
+    personOf({ userId: represented.user_id }) !== request.requested_by &&
+    !(isStrict && findTie(request, person)) &&
+    !isArranged(request, represented, hands) &&
+    !isOfMaker
+  )
+}
+
 /** The person is asked only because of a role that came through the hands of an author after the request. */
 function findLateRole(request: Request, person: Person, isStrict: boolean): Dependence | undefined {
   if (!isAsked(request, person)) return undefined
-  const { requested_at } = request.request_payload
-  const askedMs = requested_at === undefined ? request.created_at?.getTime() : Date.parse(requested_at)
-  if (askedMs === undefined || !person.origins) return undefined
-  const late = person.origins.grants.filter(({ at }) => Date.parse(at) >= askedMs)
+  const grants = person.origins?.grants ?? []
   for (const author of authorsOf(request)) {
     const hands = [author.person, ...(isStrict ? author.issuers : [])]
-    const slugs = late
-      .filter(({ by }) => by.some((userId) => hands.includes(personOf({ userId }))))
-      .map(({ role }) => roleSlug(role))
+    const slugs = grants.filter((grant) => isArranged(request, grant, hands)).map(({ role }) => roleSlug(role))
     const orgRoles = person.orgRoles.filter((slug) => !slugs.includes(roleSlug(slug)))
     if (!isAsked(request, { ...person, orgRoles })) return { kind: 'role_by_requester', on: author.is }
   }

@@ -10,11 +10,13 @@ import {
   parsedField,
   slugField,
   textField,
+  textView,
   timeView,
 } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { StoredApiKey } from './api-key.ts'
+import type { StoredDelegation } from './delegation.ts'
 import type { StoredOrgRole, StoredWorkspace } from './identity-repository.ts'
 import type { Invited } from './invitation.ts'
 import { emailForm, parseEmail, type StoredPerson } from './person.ts'
@@ -249,6 +251,49 @@ export const createOrgRoleBody = z
     name: nameField('Finance'),
   })
   .meta({ id: 'CreateOrgRole' })
+
+const PERSON_NAME = 'A user id, the subject at the identity provider, or the name behind `local:`.'
+export const delegateBody = z
+  .strictObject({
+    from: z
+      .string()
+      .min(1)
+      .max(255)
+      .optional()
+      .meta({ example: 'dora', description: `${PERSON_NAME} Omitted: you.` }),
+    to: textField(255, { charsMin: 1 }).meta({ example: 'ben', description: PERSON_NAME }),
+    until: instantField('2026-05-15T18:00:00Z').meta({ description: 'When it ends by itself; within a year.' }),
+  })
+  .meta({ id: 'Delegate', description: 'Who decides in whose place, until when.' })
+export const delegationView = z
+  .object({
+    delegation_id: idView('delegation'),
+    from_user_id: idView('user', 'In whose place.'),
+    from: textView('local:dora', 'Their display name.'),
+    to_user_id: idView('user', 'Who stands in.'),
+    to: textView('local:ben', 'The display name of the stand-in.'),
+    until: timeView('When it ends by itself.'),
+    made_by: idView('user', 'Who made it.'),
+    created_at: timeView('When it was made.'),
+    ended_at: timeView('When it was ended before its time; null: it was not.').nullable(),
+  })
+  .meta({ id: 'Delegation', description: 'A person decides approvals in the place of another until a time.' })
+export type DelegationView = z.infer<typeof delegationView>
+
+export function toDelegationView(delegation: StoredDelegation): DelegationView {
+  const [maker = delegation.from_user_id] = delegation.made_by
+  return {
+    delegation_id: encodeId('delegation', delegation.id),
+    from_user_id: encodeId('user', delegation.from_user_id),
+    from: delegation.from_name,
+    to_user_id: encodeId('user', delegation.to_user_id),
+    to: delegation.to_name,
+    until: formatInstant(delegation.until),
+    made_by: encodeId('user', maker),
+    created_at: formatInstant(delegation.created_at),
+    ended_at: orNull(delegation.ended_at, formatInstant),
+  }
+}
 
 export type PersonView = z.infer<typeof personView>
 export type InvitedPersonView = z.infer<typeof invitedPersonView>
