@@ -270,8 +270,10 @@ export async function openWork(
 
 /** A start may bring other plans than those that people were asked about. */
 async function askChangedOnce(approvals: ApprovalDeps, traceId: string, log: Log): Promise<typeof FINISHED> {
-  const commands = await askChanged(approvals, { traceId })
+  const { asked: commands, failed } = await askChanged(approvals, { traceId })
   if (commands > 0) log.info({ commands }, 'asked again about commands whose plans have changed')
+  if (failed.length > 0)
+    log.warn({ failed }, 'the plans of these have changed, and they could not be asked about again')
   return FINISHED
 }
 
