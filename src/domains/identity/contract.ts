@@ -255,10 +255,7 @@ export const createOrgRoleBody = z
 const PERSON_NAME = 'A user id, the subject at the identity provider, or the name behind `local:`.'
 export const delegateBody = z
   .strictObject({
-    from: z
-      .string()
-      .min(1)
-      .max(255)
+    from: textField(255, { charsMin: 1 })
       .optional()
       .meta({ example: 'dora', description: `${PERSON_NAME} Omitted: you.` }),
     to: textField(255, { charsMin: 1 }).meta({ example: 'ben', description: PERSON_NAME }),
