@@ -83,7 +83,7 @@ const showCreated = ({
 })
 
 /** An API without commands counts nobody as independent who is not. */
-const settledBy = (deps: Api) => ({ ...deps, countsInvited: deps.work?.approvals.types.countsInvited ?? false })
+const settledBy = (deps: Api) => ({ ...deps, countsInvited: deps.work?.approvals.types.invited === 'all' })
 
 /** An API without commands has no tools. */
 const NO_TASKS = { tasks: new Map() }

@@ -17,7 +17,7 @@ describe('stand-ins', () => {
   let cleo: TestPerson
   let boss: TestPerson
   before(async () => {
-    duties = await openDuties()
+    duties = await openDuties('none')
     ana = await duties.hire('ana')
     dora = await duties.hire('dora', 'finance')
     bob = await duties.hire('bob', 'finance')
