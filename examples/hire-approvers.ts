@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { readConfig, serverAddress } from '#app/config'
 
-/** The server needs CONCORD_COUNT_INVITED_APPROVERS=1: otherwise people whom one administrator invited do not approve for each other. */
+/** Ana asks for work: people whom the first administrator invited cannot approve what the administrator asks for. */
 const staff = [
   ['ana', null],
   ['dora', 'data-owner'],

@@ -188,6 +188,21 @@ describe('the key of an agent', () => {
     assert.equal(outcome(await room.propose(INSIDE, {}, made.key)), '401 unauthenticated')
   })
 
+  test('[8] what an agent proposed begins after the revocation of its key only if an operator agrees', async () => {
+    const { admin, writer } = room.api.ours.people
+    const made = await make({ agent: 'dismissed' })
+    const asked = await room.propose({ ...OUTSIDE, subject: 'revoked' }, {}, made.key)
+    assert.equal((await call(room.api.app, `/keys/${made.key_id}`, { method: 'DELETE', key: writer.key })).status, 200)
+    const path = `/approvals/${String(asked.body['approval_id'])}/resolve`
+    assert.equal(outcome(await room.post(path, { decision: 'approved' }, admin.key)), '200 ok')
+    await room.room.settleWoken()
+    const view = (await room.get(`/commands/${String(asked.body['command_id'])}`)).body
+    assert.deepEqual(
+      [view['status'], view['waiting_reason']],
+      ['blocked', 'an operator who says whether it continues without its requester'],
+    )
+  })
+
   test('[D4] the audit names the key and the agent of a proposal and of a refused one', async () => {
     const made = await make({ agent: 'named-in-audit' })
     await room.propose(INSIDE, { idempotency_key: 'audit-1' }, made.key)

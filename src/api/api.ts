@@ -89,7 +89,7 @@ const groups = [
   group(commandScheduleRoutes, ({ work }) => work?.schedules && { schedules: work.schedules }),
   group(auditRoutes, ({ db, work }) => work && { db, ...work }),
   group(connectorRoutes, ({ work, ...deps }) => work?.connectors && { ...deps, connectors: work.connectors }),
-  group(notificationRoutes, ({ work, ...deps }) => (work?.connectors ? deps : undefined)),
+  group(notificationRoutes, (opened) => opened),
   group(memoryRoutes, ({ work }) => work?.memory && { ...work, memory: work.memory }),
   group(eventRoutes, (opened) => ({ ...opened, heartbeatMs: opened.limits.heartbeatMs })),
   ...[

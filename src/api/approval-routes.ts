@@ -18,11 +18,11 @@ import {
   toApprovalView,
   toResolvedApprovalView,
 } from '#domains/approvals'
-import { findOrigins, listNames, type Principal } from '#domains/identity'
+import { findOrigins, listNames } from '#domains/identity'
 import { byPerson } from '#kernel/actor'
 import type { JsonObject } from '#kernel/json-value'
 import { accept } from '#kernel/refusal'
-import { resource, routes, shown } from './resource.ts'
+import { type Call, resource, routes, shown } from './resource.ts'
 
 type Api = { readonly approvals: ApprovalDeps }
 
@@ -30,10 +30,14 @@ const { list, get, post } = resource<Api>('approvals')
 
 const params = { approval_id: idField('approval') }
 
-async function around({ approvals: { db } }: Api, { orgId, userId }: Principal, seen: readonly StoredApproval[]) {
+async function around(
+  { deps, workspaceId, principal: { orgId, userId } }: Pick<Call<Api>, 'deps' | 'workspaceId' | 'principal'>,
+  seen: readonly StoredApproval[],
+) {
+  const { db } = deps.approvals
   const standings = await findStanding(db, seen)
   const names = await listNames(db, orgId, personsNamed(seen, standings))
-  return { standings, names, origins: await findOrigins(db, userId) }
+  return { standings, names, origins: await findOrigins(db, userId, workspaceId) }
 }
 
 export const approvalRoutes = routes({
@@ -67,7 +71,7 @@ export const approvalRoutes = routes({
     ],
     async read({ deps, workspaceId, principal, query }, after, limit) {
       const mine = query.mine === 'true'
-      const origins = await findOrigins(deps.approvals.db, principal.userId)
+      const origins = await findOrigins(deps.approvals.db, principal.userId, workspaceId)
       const { items, next } = await listApprovals(
         deps.approvals.db,
         { ...principal, origins },
@@ -83,7 +87,7 @@ export const approvalRoutes = routes({
           limit,
         },
       )
-      const more = await around(deps, principal, items)
+      const more = await around({ deps, workspaceId, principal }, items)
       return accept({ items: items.map((approval) => toApprovalView(approval, principal, more)), next })
     },
   }),
@@ -95,7 +99,7 @@ export const approvalRoutes = routes({
     problems: [400, 404],
     handle: ({ deps, workspaceId, principal, params: { approval_id } }) =>
       shown(getApproval(deps.approvals.db, workspaceId, approval_id), async (approval) =>
-        toApprovalDetailView(approval, principal, await around(deps, principal, [approval])),
+        toApprovalDetailView(approval, principal, await around({ deps, workspaceId, principal }, [approval])),
       ),
   }),
   decideApproval: post('/approvals/{approval_id}/resolve', {
@@ -111,7 +115,7 @@ export const approvalRoutes = routes({
       const edits = body.edits as JsonObject | undefined
       const input = { workspaceId, approvalId, decision, reason, payloadHash, edits }
       return shown(decideApproval(deps.approvals, byPerson(principal, traceId), input), async ({ approval, next }) =>
-        toResolvedApprovalView(approval, principal, await around(deps, principal, [approval]), next),
+        toResolvedApprovalView(approval, principal, await around({ deps, workspaceId, principal }, [approval]), next),
       )
     },
   }),

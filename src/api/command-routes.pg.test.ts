@@ -312,6 +312,15 @@ describe('commands over HTTP', () => {
     assert.ok((stats.commands['succeeded'] ?? 0) >= 2)
     const page = (await get('/commands?limit=2&status=succeeded')) as { items: Json[]; next_cursor: string | null }
     assert.ok(page.items.every(({ status }) => status === 'succeeded'))
+    const { people } = api.ours
+    for (const [{ principal }, isFound] of [
+      [people.writer, true],
+      [people.reader, false],
+    ] as const) {
+      const of = `user_${principal.userId.replaceAll('-', '')}`
+      const { items } = (await get(`/commands?limit=2&requested_by=${of}&status=succeeded`)) as { items: Json[] }
+      assert.equal(items.length > 0, isFound)
+    }
     assert.equal(await outcomeOf(await call(app, '/commands?limit=0', { key, headers })), '422 limit_range')
     assert.equal(await outcomeOf(await call(app, '/commands?cursor=abc', { key, headers })), '400 cursor_invalid')
   })

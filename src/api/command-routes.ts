@@ -178,13 +178,16 @@ export const commandRoutes = routes({
     query: {
       status: commandStatus.optional(),
       task_name: textField(200).optional(),
+      requested_by: idField('user').optional(),
       include: includeField(includable),
     },
     page: [pageView(listedCommandView, 'CommandPage'), 'A page of commands.'],
-    scope: ({ workspaceId, query: { status = null, task_name = null } }) => [workspaceId, status, task_name],
+    scope: ({ workspaceId, query: { status = null, task_name = null, requested_by = null } }) =>
+      requested_by === null ? [workspaceId, status, task_name] : [workspaceId, status, task_name, requested_by],
     async read(call, from, limit) {
-      const { status, task_name: taskName, include = [] } = call.query
-      const asked = { status, taskName, include, beforeId: from?.[0] ?? null, limit }
+      const { status, task_name: taskName, requested_by: userId, include = [] } = call.query
+      const requestedBy = userId === undefined ? undefined : `user:${userId}`
+      const asked = { status, taskName, requestedBy, include, beforeId: from?.[0] ?? null, limit }
       const rows = await listCommands(call.deps.db, call.workspaceId, asked)
       const view = await viewer(call, rows)
       const listed = (command: StoredCommand) => toListedView(view(command), include)

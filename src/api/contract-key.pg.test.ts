@@ -119,9 +119,10 @@ describe('the key of the contract', () => {
     assert.equal(paid(invoice), 1)
   })
 
-  test('[H1] input adds what is missing, at any depth, and replaces nothing', async () => {
+  test('[H1] [8] input adds what is missing, at any depth, and replaces nothing', async () => {
     const [invoice, other] = [anInvoice(), anInvoice()]
-    const asked = await submit({ invoice, account: { iban: 'DE1' } }, { task_name: 'Pay Later' })
+    const given = { invoice, note: null, reference: null, account: { iban: 'DE1' } }
+    const asked = await submit(given, { task_name: 'Pay Later' })
     assert.equal(await settle(asked), 'waiting_for_input')
     const input = (fields: Json) => ask(`/commands/${idOf(asked)}/input`, { input: fields })
     const whole = { note: 'n', account: { bank: 'b' } }
@@ -130,6 +131,8 @@ describe('the key of the contract', () => {
       [{ note: 'n', account: { iban: 'DE2', bank: 'b' } }, 'input.account.iban'],
       [{ note: 'n', account: 'none' }, 'input.account'],
       [{ ...whole, invoice: null }, 'input.invoice'],
+      // Null was given, and nobody asked for the field.
+      [{ ...whole, reference: 'R' }, 'input.reference'],
     ] as const) {
       const refused = await input(fields)
       assert.deepEqual([codeOf(refused), refused.body['path']], ['409 commands.input.given', path])

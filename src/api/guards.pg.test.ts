@@ -249,6 +249,13 @@ describe('the guards before every route', () => {
     }
   })
 
+  test('[L2] a query with NUL, or with a workspace that is no id, is refused on every route', async () => {
+    for (const path of ['/org/audit?event_type=%00', '/keys?cursor=a%00', '/people?%00=1'])
+      assert.equal(await outcomeOf(await call(api.app, path, { key: admin() })), '400 nul_character', path)
+    for (const path of ['/me?workspace_id=', '/keys?workspace_id=main'])
+      assert.equal(await outcomeOf(await call(api.app, path, { key: admin() })), '400 id_format', path)
+  })
+
   test('routes of the composition root are behind the same guards', async () => {
     const app = api.with({
       extraRoutes: (more) =>

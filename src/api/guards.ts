@@ -292,11 +292,17 @@ export function routeGuard(app: Hono<ApiEnv>, table: () => AccessTable): Middlew
     const route = matchedRoutes(c).find(isTarget)
     if (!route) return answerProblem(c, refuseTarget(app, c, isTarget))
     c.set('access', table().find(route.method, route.path))
-    // The parser of queries drops a parameter without a name, so no description would refuse it.
-    if (c.req.url.includes('?') && new URL(c.req.url).searchParams.has(''))
-      return answerProblem(c, refuse('unknown_field', 'A query parameter has no name.', { path: 'query' }))
+    const wrong = c.req.url.includes('?') ? refuseQuery(new URL(c.req.url).searchParams) : undefined
+    if (wrong) return answerProblem(c, wrong)
     await next()
   }
+}
+
+function refuseQuery(query: URLSearchParams): Refusal | undefined {
+  if ([...query].flat().some((text) => text.includes('\0')))
+    return refuse('nul_character', 'The query contains the character NUL.', { path: 'query' })
+  // The parser of queries drops a parameter without a name, so no description would refuse it.
+  return query.has('') ? refuse('unknown_field', 'A query parameter has no name.', { path: 'query' }) : undefined
 }
 
 export function notFound(): Refusal {

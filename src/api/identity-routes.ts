@@ -19,6 +19,10 @@ import {
   deactivateBody,
   deactivatePerson,
   decideUnbound,
+  delegate,
+  delegateBody,
+  delegationView,
+  endDelegation,
   findHeldInvitation,
   grantOrgRole,
   giveOrgRoleBody,
@@ -27,6 +31,7 @@ import {
   invitePerson,
   invitePersonBody,
   listApiKeys,
+  listDelegations,
   listOrgRoles,
   listPeople,
   listWorkspaces,
@@ -42,6 +47,7 @@ import {
   setPlatformRole,
   setRoleBody,
   toApiKeyView,
+  toDelegationView,
   toInvitedPersonView,
   toMeView,
   toOrgRoleView,
@@ -77,7 +83,7 @@ const showCreated = ({
 })
 
 /** An API without commands counts nobody as independent who is not. */
-const settledBy = (deps: Api) => ({ ...deps, countsInvited: deps.work?.approvals.types.countsInvited ?? false })
+const settledBy = (deps: Api) => ({ ...deps, countsInvited: deps.work?.approvals.types.invited === 'all' })
 
 /** An API without commands has no tools. */
 const NO_TASKS = { tasks: new Map() }
@@ -255,6 +261,36 @@ export const identityRoutes = routes({
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
       confirmInvitation(settledBy(deps), byPerson(principal, traceId), params.user_id),
+  }),
+  listDelegations: list('/delegations', {
+    summary: 'List the delegations that concern you, newest first; administrators see those of the organisation',
+    role: 'reader',
+    page: [pageView(delegationView, 'DelegationPage'), 'A page of delegations.'],
+    scope: ({ principal }) => [principal.orgId, principal.userId, principal.role],
+    async read({ deps, principal, traceId }, from, limit) {
+      const page = { beforeId: from?.[0] ?? null, limit: limit + 1 }
+      const rows = await listDelegations(deps, byPerson(principal, traceId), page)
+      return accept(cutPage(rows, limit, toDelegationView, ({ id }) => id))
+    },
+  }),
+  delegate: post('/delegations', {
+    summary:
+      'Let another person decide approvals in your place until a time, or as an administrator in the place of others',
+    role: 'writer',
+    body: [delegateBody, 'The delegation'],
+    answers: { 201: ['The new delegation.', delegationView] },
+    problems: [404, 409],
+    handle: ({ deps, principal, traceId, body }) =>
+      shown(delegate(deps, byPerson(principal, traceId), body), toDelegationView),
+  }),
+  endDelegation: remove('/delegations/{delegation_id}', {
+    summary: 'End a delegation from you or to you, or as an administrator any of the organisation',
+    role: 'reader',
+    params: { delegation_id: idField('delegation') },
+    answers: { 200: ['The ended delegation.', delegationView] },
+    problems: [404, ...bodyProblems],
+    handle: ({ deps, principal, traceId, params }) =>
+      shown(endDelegation(deps, byPerson(principal, traceId), params.delegation_id), toDelegationView),
   }),
   listOrgRoles: list('/org-roles', {
     summary: 'List the org roles of your organisation, by short name',

@@ -26,7 +26,7 @@ describe('a requester who administers people', () => {
   let root: TestPerson
   let count = 0
   before(async () => {
-    room = await openAgentApi()
+    room = await openAgentApi('none')
     root = room.api.ours.people.admin
     await anOrgRole(room.api.world, room.api.ours.orgId, 'data-owner')
   })
@@ -212,6 +212,8 @@ describe('a requester who administers people', () => {
   })
 
   test('[H3] a new invitation for somebody with keys changes nothing until that person or a second administrator agrees', async () => {
+    const { world, ours } = room.api
+    const second = await aPerson(world, { orgId: ours.orgId, slug: ours.slug }, 'admin')
     const ann = await invite('ann')
     const annKey = await redeem(ann)
     const again = await ask<InvitedPersonView>(`/people/${ann.user_id}/invite`, {})
@@ -221,7 +223,17 @@ describe('a requester who administers people', () => {
     const redeemed = () => room.post('/invitations/redeem', { invitation: again.invitation }, '')
     await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
     assert.equal(outcome(await redeemed()), '401 identity.invitation.invalid')
-    // The person is told; the maker cannot agree; a stranger cannot either.
+    // The person and the other administrators are told; the maker cannot agree; a stranger cannot either.
+    const told = async (key: string) =>
+      ((await room.get('/notifications?unread=true', key)).body as { items: { subject: string }[] }).items.map(
+        ({ subject }) => subject,
+      )
+    const subject = `A new invitation for ${ann.external_id} waits for a second yes`
+    assert.ok((await told(annKey)).includes(subject))
+    assert.ok(!(await told(root.key)).includes(subject))
+    assert.ok((await told(second.key)).includes(subject))
+    assert.deepEqual((await room.post('/notifications/read', {}, second.key)).body, { marked: 1 })
+    assert.deepEqual(await told(second.key), [])
     const me = (await room.get('/me', annKey)).body as MeView
     assert.equal(me.invitation_by, `user_${root.principal.userId.replaceAll('-', '')}`)
     const confirm = (key: string) => room.post(`/people/${ann.user_id}/invite/confirm`, {}, key)
@@ -291,5 +303,50 @@ describe('a requester who administers people', () => {
       later.summary,
       /The decision of local:told-\d+ does not count, who has credentials that the requester issued/,
     )
+  })
+})
+
+describe('by default, in a team that one administrator has invited', () => {
+  let room: AgentApi
+  before(async () => {
+    room = await openAgentApi()
+    await anOrgRole(room.api.world, room.api.ours.orgId, 'data-owner')
+  })
+  after(() => room.close())
+
+  test('[H3] people whom the same person invited decide for each other, which is shown; the inviter does not', async () => {
+    const { key: root } = room.api.ours.people.admin
+    const ask = async <T>(path: string, body: unknown, key = root): Promise<T> => {
+      const answer = await room.post(path, body, key)
+      assert.ok(answer.status < 300, JSON.stringify(answer.body))
+      room.api.world.travel(1_000)
+      return answer.body as T
+    }
+    const hire = async (name: string) => {
+      const invited = await ask<InvitedPersonView>('/people', { external_id: `local:${name}`, role: 'writer' })
+      await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
+      const { key } = await ask<CreatedApiKeyView>('/invitations/redeem', { invitation: invited.invitation }, '')
+      return { key, user_id: invited.user_id }
+    }
+    const [ana, dora] = [await hire('ana'), await hire('dora')]
+    const { orgId, people } = room.api.ours
+    const { userId } = people.admin.principal
+    accepted(await grantOrgRole(room.api.world, bySystem(TRACE), { orgId, userId, role: 'data-owner' }))
+    const { command_id } = await ask<{ command_id: string }>(
+      '/commands',
+      { task_name: 'Publish Note', payload: OUTSIDE },
+      ana.key,
+    )
+    await room.room.settleWoken()
+    const { items } = (await room.get(`/approvals?command_id=${command_id}`)).body as { items: Shown[] }
+    const [asked] = items
+    assert.ok(asked)
+    const decide = (key: string) => room.post(`/approvals/${asked.approval_id}/resolve`, YES, key)
+    assert.equal((await decide(root)).body['code'], 'approvals.approver.issued_requester')
+    // The administrator is no requester, so a role of now counts.
+    await ask(`/people/${dora.user_id}/org-roles`, { org_role: 'data-owner' })
+    assert.equal((await decide(dora.key)).status, 200)
+    const why = (await room.get(`/commands/${command_id}/explanation`)).body as { chain: readonly { text: string }[] }
+    assert.ok(why.chain.some(({ text }) => text.includes('credentials of the same issuer as the requester')))
   })
 })

@@ -1,6 +1,6 @@
 /** Builds routes from one description: access, input, output and problems. Knows no domain. */
 import { createRoute, OpenAPIHono, type RouteConfig, z } from '@hono/zod-openapi'
-import { keyField, pageFields, workspaceIdForm } from '#contract'
+import { idField, keyField, pageFields } from '#contract'
 import type { PlatformRole, Principal } from '#domains/identity'
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
@@ -261,7 +261,7 @@ function configOf(
         : problems(
             ...own,
             ...(where === 'workspace' ? ([404] as const) : []),
-            ...(body ? bodyProblems : ([422] as const)),
+            ...(body ? bodyProblems : ([400, 422] as const)),
           )),
     },
   }
@@ -290,10 +290,7 @@ function keyOf(schema: unknown): z.ZodType | undefined {
 function queryOf(fields: Shape) {
   return z.strictObject({
     ...fields,
-    workspace_id: z
-      .string()
-      .optional()
-      .meta({ ...workspaceIdForm, description: 'The workspace, if no header names it.' }),
+    workspace_id: idField('workspace').optional().meta({ description: 'The workspace, if no header names it.' }),
   })
 }
 

@@ -28,6 +28,7 @@ import {
   requestStop,
   reservationView,
   retryJob,
+  runsAsPlanned,
   type Scheduler,
   selfCheckView,
   submitGroup,
@@ -236,13 +237,15 @@ export const schedulerJobRoutes = routes({
       const { job_id } = call.params
       const found = withScheduler(call, (scheduler) => readJob(scheduler, job_id))
       if (!found.ok) return found
-      const { job_type, params, template_id } = found.value.job
-      const work = [{ job_type, params: JSON.parse(params) as JsonObject }]
+      const { job } = found.value
+      const planned = withScheduler(call, (scheduler) => runsAsPlanned(scheduler, job))
+      if (!planned.ok) return planned
+      const work = [{ job_type: job.job_type, params: JSON.parse(job.params) as JsonObject }]
       const idempotencyKey = call.headerKey
       const asked = {
         operation: 'retry_job',
-        // A template runs as its author created it; other work may have been added on the machine.
-        may: template_id === null ? work : [],
+        // A template runs as its author created it; other work may have been added on the machine, or by an administrator.
+        may: planned.value ? [] : work,
         runs: (scheduler: Scheduler) => digestWork(scheduler, work),
         creates: 'job',
         facts: { retry_of: encodeId('job', job_id) },

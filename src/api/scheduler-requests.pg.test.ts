@@ -11,6 +11,7 @@ import {
   createTemplate,
   listJobs,
   registerJobType,
+  type SubmitJob,
   submitJob,
 } from '#domains/scheduler'
 import { encodeId } from '#kernel/ids'
@@ -243,6 +244,27 @@ describe('requests to the scheduler', () => {
     await release()
     const later = await read<Page>('/schedules?limit=500')
     assert.ok(later.items.every(({ name }) => name !== 'later'))
+  })
+
+  test('[H5] only work that its template makes is repeated without the right to name a command', async () => {
+    const params = { command: 'true' }
+    const template = accepted(createTemplate(jobs.scheduler, { name: 'own', job_type: 'command', params }))
+    const retry = async (body: SubmitJob) => {
+      const job = encodeId('job', accepted(submitJob(jobs.scheduler, body)).job_id)
+      assert.equal((await send('POST', `/jobs/${job}/cancel`)).status, 200)
+      return outcomeOf(await send('POST', `/jobs/${job}/retry`))
+    }
+    const { template_id } = template
+    assert.equal(await retry({ template_id }), '201 ok')
+    assert.equal(await retry({ template_id, params: {} }), '201 ok')
+    assert.equal(await retry({ template_id, params: { args: ['x'] } }), '403 identity.role.insufficient')
+    assert.equal(await retry({ template_id, params: { command: 'id' } }), '403 identity.role.insufficient')
+    assert.equal(await retry({ job_type: 'command', params }), '403 identity.role.insufficient')
+    const job = accepted(submitJob(jobs.scheduler, { template_id })).job_id
+    assert.equal((await send('POST', `/jobs/${encodeId('job', job)}/cancel`)).status, 200)
+    accepted(changeTemplate(jobs.scheduler, template_id, { params: { command: 'false' } }))
+    const changed = await send('POST', `/jobs/${encodeId('job', job)}/retry`)
+    assert.equal(await outcomeOf(changed), '403 identity.role.insufficient')
   })
 
   test('[M7] a stream of a log ends with its token, without a heartbeat', async () => {

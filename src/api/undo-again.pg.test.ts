@@ -67,6 +67,14 @@ describe('an undo that does not go through at once', () => {
     const asked = await get(`/commands/${undoId}`)
     assert.equal(asked.status, 'blocked')
     assert.ok(asked.next.some(({ action }) => action === 'reconcile_effect'))
+    // A role that the requester grants after the request does not count for the answer.
+    const [question] = await room.rows<{ is_dated: boolean }>(
+      `select (a.request_payload->>'requested_at')::timestamptz = c.created_at as is_dated
+       from concord.approvals as a join concord.commands as c using (command_id)
+       where c.command_id = $1 and a.approval_type = 'reconcile_effect'`,
+      [uuidOf(undoId)],
+    )
+    assert.equal(question?.is_dated, true)
     const doubt = await get<Preview>(`/commands/${id}/undo`)
     assert.deepEqual(
       doubt.kept.map(({ effect_type, why }) => [effect_type, why]),

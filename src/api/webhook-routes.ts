@@ -18,7 +18,7 @@ const receivedView = z
       .optional(),
     status: commandStatus.optional(),
   })
-  .meta({ id: 'ReceivedWebhook', description: 'What became of a delivery.' })
+  .meta({ id: 'ReceivedWebhook', description: 'The outcome of a delivery.' })
 
 type Api = {
   readonly sources: ReadonlyMap<string, WebhookSource>

@@ -4,6 +4,7 @@ import {
   APPROVAL_KIND,
   APPROVAL_QUEUE,
   type ApprovalDeps,
+  type CountedInvited,
   appChannel,
   askChanged,
   type NoticeChannel,
@@ -89,7 +90,7 @@ export type WorkOptions = {
   /** False if this process only takes requests and leaves all turns to workers. */
   readonly works?: boolean
   /** Whether people whom the requester invited may approve. */
-  readonly countsInvited?: boolean
+  readonly invited?: CountedInvited
   /** The engine that delivers turns to workers; dbos by default. */
   readonly engine?: EngineName
   /** Resolves the `env://` references of connectors. */
@@ -190,7 +191,7 @@ export async function openWork(
     ...deps,
     catalog: catalog.value,
     approvalTypes: openApprovalTypes(approvalTypesOf(catalog.value, project.approvalTypes), {
-      countsInvited: options.countsInvited ?? false,
+      invited: options.invited ?? 'by_others',
     }),
     connectorAccess: project.connectorAccess,
     inside: inside.value,
@@ -271,8 +272,10 @@ export async function openWork(
 
 /** A start may bring other plans than those that people were asked about. */
 async function askChangedOnce(approvals: ApprovalDeps, traceId: string, log: Log): Promise<typeof FINISHED> {
-  const commands = await askChanged(approvals, { traceId })
+  const { asked: commands, failed } = await askChanged(approvals, { traceId })
   if (commands > 0) log.info({ commands }, 'asked again about commands whose plans have changed')
+  if (failed.length > 0)
+    log.warn({ failed }, 'the plans of these have changed, and they could not be asked about again')
   return FINISHED
 }
 

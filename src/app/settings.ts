@@ -123,8 +123,8 @@ export const settings = {
   jwtLifetimeMax: duration('CONCORD_JWT_LIFETIME_MAX', 'longest lifetime of a token that is accepted', 86_400_000),
   countInvited: choice(
     'CONCORD_COUNT_INVITED_APPROVERS',
-    'whether people whom the requester, or one administrator with the requester, invited may approve (1: for a team with one administrator)',
-    ['0', '1'],
+    'who may approve besides people of others (1: also people whom the requester invited, or who invited the requester; strict: nobody whom one person invited together with the requester)',
+    ['0', '1', 'strict'],
     '0',
   ),
   schedulerFile: optional(

@@ -40,6 +40,9 @@ export type Base = {
   readonly work: OpenedWork
 }
 
+/** By the value of CONCORD_COUNT_INVITED_APPROVERS. */
+const countedInvited = { '0': 'by_others', '1': 'all', strict: 'none' } as const
+
 /** The role of the connections; see docs/decisions/0008-two-database-roles.md. */
 export const ENGINE_ROLE = 'concord_engine'
 /** A process without connections of its own would take turns that it cannot run. */
@@ -53,7 +56,7 @@ function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, '
     queues,
     environmentName,
     engine,
-    countsInvited: config.countInvited === '1',
+    invited: countedInvited[config.countInvited],
     schedulesMax: config.schedulesMax,
     channels: receiver ? [webhookChannel(receiver)] : [],
     alertChannels: receiver ? [{ name: 'webhook', deliver: openSignedPost(receiver) }] : [],

@@ -79,7 +79,7 @@ async function countUnread(cli: Cli): Promise<number> {
 }
 
 export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs: number): string {
-  const { approval_id: id, meanings, blocked_by, not_counted, counts_invited, edited } = approval
+  const { approval_id: id, meanings, blocked_by, not_counted, counts_invited, edited, may_decide_for } = approval
   const packet: Partial<ReviewPacket> = approval.packet
   const said = (text: string | undefined) => showLine(text ?? '')
   const hidden = (packet.hidden_characters ?? []).map(showLine).join(', ')
@@ -104,6 +104,7 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
     ['careful', counts_invited ? 'people whom the requester invited may decide here' : null],
     ['blocked', blocked_by && `${said(blocked_by.reason)} (${blocked_by.code})`],
     ['to do', blocked_by && said(blocked_by.hint)],
+    ['for', may_decide_for === null ? null : `you would decide in the place of ${showLine(may_decide_for)}`],
     approval.may_decide
       ? ['next', `concord approve ${id}${reason} | concord deny ${id} --reason "…"`]
       : ['waits for', showLine(approval.approver_name ?? approval.approver)],

@@ -45,7 +45,7 @@ function formatNotification(terminal: Terminal, { notification_id, ...notificati
   return [
     `${notification.read_at === null ? color.bold(subject) : subject}  ${notification_id}\n`,
     `  ${showLine(notification.text)}\n`,
-    `  sent ${notification.created_at}, ${mark}, by ${notification.command_id}\n`,
+    `  sent ${notification.created_at}, ${mark}, ${notification.command_id === null ? 'by Concord' : `by ${notification.command_id}`}\n`,
   ].join('')
 }
 

@@ -14,6 +14,8 @@ const ada = {
   created_at: '2026-05-01T10:00:00.000Z',
   deactivated_at: null,
 }
+const UNTIL = '2027-01-31T00:00:00Z'
+const delegation = { delegation_id: 'deleg_1', from: 'local:ada', to: 'local:bo', until: UNTIL, ended_at: null }
 const invited = { ...ada, invitation: 'ck_1_secret', invitation_expires_at: '2026-05-08T10:00:00.000Z' }
 const list = {
   'GET /people?limit=500': { items: [ada, { ...ada, user_id: 'user_2', external_id: 'auth0|bo', email: null }] },
@@ -38,9 +40,17 @@ describe('people', () => {
     [['leave', 'ada', WS], `DELETE /workspaces/${WS}/members/${ADA}`, undefined],
     [['deactivate', 'ada', '--yes', '--reason', 'left'], `POST /people/${ADA}/deactivate`, { reason: 'left' }],
     [['reactivate', 'ada'], `POST /people/${ADA}/reactivate`, {}],
+    [
+      ['delegate', '--from', 'ada', '--to', 'bo', '--until', UNTIL],
+      'POST /delegations',
+      { from: 'ada', to: 'bo', until: UNTIL },
+    ],
+    [['delegate', '--to', 'bo', '--until', UNTIL], 'POST /delegations', { to: 'bo', until: UNTIL }],
+    [['delegations'], 'GET /delegations?limit=500', undefined],
+    [['undelegate', 'deleg_1'], 'DELETE /delegations/deleg_1', undefined],
   ] as const) {
     test(`people ${args.join(' ')} sends ${line}`, async () => {
-      const answer = { ...invited, changed: true }
+      const answer = { ...invited, changed: true, ...delegation, items: [delegation] }
       const { code, heard, err } = await runAgainst({ ...list, [line]: answer }, ['people', ...args])
       assert.equal(code, 0, err)
       const last = heard.at(-1)

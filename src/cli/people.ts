@@ -1,5 +1,5 @@
 /** `concord people`: invites people, changes their roles and deactivates them. */
-import type { changedView, invitedPersonView, meView, personView } from '#domains/identity'
+import type { changedView, delegationView, invitedPersonView, meView, personView } from '#domains/identity'
 import { decodeId, encodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
@@ -10,6 +10,7 @@ import type { Cli } from './terminal.ts'
 type PersonView = ViewOf<typeof personView>
 type InvitedView = ViewOf<typeof invitedPersonView>
 type Changed = ViewOf<typeof changedView>
+type DelegationView = ViewOf<typeof delegationView>
 
 export const people = noun('invite people, change their roles, deactivate them', (cli) => {
   const { terminal } = cli
@@ -106,6 +107,7 @@ export const people = noun('invite people, change their roles, deactivate them',
       say: sayChanged,
     }),
     ...membership(cli, sayChanged),
+    ...standIns(cli),
     'deactivate <who>': verb({
       description: 'deactivate a person and revoke all their credentials; their decisions stay on record',
       options: [['--reason <text>', 'the reason, for the record'], yesOption],
@@ -145,6 +147,49 @@ function membership(cli: Cli, say: (answer: Changed) => string): Verbs {
   return {
     'join <who> <workspace-id>': member('join', 'add a person to a workspace'),
     'leave <who> <workspace-id>': member('leave', 'remove a person from a workspace'),
+  }
+}
+
+function standIns(cli: Cli): Verbs {
+  const say = ({ delegation_id, from, to, until, ended_at }: DelegationView) =>
+    `${delegation_id} ${showLine(to)} stands in for ${showLine(from)} until ${ended_at ?? until}\n`
+  return {
+    delegate: verb({
+      description: 'let another person decide approvals in your place until a time; administrators also for others',
+      options: [
+        ['--from <who>', 'in whose place (default: yours)'],
+        ['--to <who>', 'who stands in: a user id or a name'],
+        ['--until <time>', 'when it ends by itself, like 2027-01-31T00:00:00Z'],
+      ],
+      examples: ['concord people delegate --from dora --to ben --until 2027-01-31T00:00:00Z'],
+      ask({ from, to, until }: { from?: string; to?: string; until?: string }) {
+        if (to === undefined || until === undefined) return refuse('cli.usage', 'A delegation needs --to and --until.')
+        return askServer<DelegationView>(cli, 'POST', '/delegations', fieldsOf({ from, to, until }))
+      },
+      say,
+    }),
+    delegations: verb({
+      description: 'list the delegations that concern you; administrators see those of the organisation',
+      examples: ['concord people delegations'],
+      ask: () => listAll<DelegationView>(cli, '/delegations'),
+      say: ({ items }) =>
+        table(
+          {
+            id: ({ delegation_id }: DelegationView) => delegation_id,
+            'in place of': ({ from }: DelegationView) => from,
+            'stands in': ({ to }: DelegationView) => to,
+            until: ({ until }: DelegationView) => until,
+            ended: ({ ended_at }: DelegationView) => ended_at ?? '-',
+          },
+          items,
+        ),
+    }),
+    'undelegate <id>': verb({
+      description: 'end a delegation',
+      examples: ['concord people undelegate deleg_0197f3b2c4d57a8e9b0c1d2e3f405161'],
+      ask: (id: string) => askServer<DelegationView>(cli, 'DELETE', `/delegations/${encodeURIComponent(id)}`),
+      say,
+    }),
   }
 }
 

@@ -53,7 +53,7 @@ const idForm = (kind: IdKind) => ({
   example: exampleId(kind),
 })
 
-/** The guard of the workspace reads the headers and the query before any field. */
+/** For the header, which the guard of the workspace reads before any field. */
 export const workspaceIdForm = idForm('workspace')
 
 /** An id of one kind, prefixed or as a UUID; the parsed value is the UUID. `noun` is what callers call it, if not by its kind. */

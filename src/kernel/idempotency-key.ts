@@ -110,7 +110,7 @@ export function renderKey(template: KeyTemplate, payload: JsonValue): Decision<s
     if (value === undefined) {
       return refuse('idempotency.field.missing', `The key ${quote(template.text)} needs the field ${part.field}.`, {
         path: part.field,
-        hint: 'Send it as a string, a boolean or a whole number.',
+        hint: 'Send it as a string, a boolean or a number below 2^53.',
       })
     }
     key += escapeUntil(value, part.stop)
@@ -125,7 +125,10 @@ function textAt(payload: JsonValue, field: string): string | undefined {
   }
   if (typeof value === 'string') return value === '' ? undefined : value
   if (typeof value === 'boolean') return String(value)
-  return typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : undefined
+  // A whole number above 2^53 could be two numbers of the request.
+  return typeof value === 'number' && (Number.isSafeInteger(value) || !Number.isInteger(value))
+    ? String(value)
+    : undefined
 }
 
 /** Percent-encodes the character that ends the field, and the percent sign itself; the last field stays unchanged. */

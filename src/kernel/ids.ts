@@ -49,6 +49,7 @@ export const idPrefixes = {
   user: 'user',
   workspace: 'ws',
   api_key: 'key',
+  delegation: 'deleg',
 } as const
 
 export type IdKind = keyof typeof idPrefixes

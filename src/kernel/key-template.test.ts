@@ -19,6 +19,7 @@ describe('key template', () => {
     ['{a}:{b}', { a: 'x:y%', b: 'z:%' }, 'x%3Ay%25:z:%'],
     ['{a}-end', { a: 'é-😀' }, 'é%2D😀-end'],
     ['{a}:{b}', { a: '0', b: 0 }, '0:0'],
+    ['pay:{a}', { a: 12.5 }, 'pay:12.5'],
   ] as const) {
     test(`${template} gives ${key}`, () => assert.equal(render(template, payload), key))
   }
@@ -28,7 +29,7 @@ describe('key template', () => {
     [{ a: null }, 'a.b'],
     [{ a: { b: null } }, 'a.b'],
     [{ a: { b: '' } }, 'a.b'],
-    [{ a: { b: 1.5 } }, 'a.b'],
+    [{ a: { b: 2 ** 53 } }, 'a.b'],
     [{ a: { b: [] } }, 'a.b'],
     [{ a: 'b' }, 'a.b'],
     [['a'], 'a.b'],

@@ -154,7 +154,18 @@ describe('secrets by shape', () => {
 
   test('a megabyte of beginnings is read once, not from each of them', () => {
     // Read from each beginning these take minutes, and nothing else runs meanwhile: the test would not come to its end.
-    for (const beginning of ['-eyJ', 'eyJaaaaa-', '-----BEGIN ', 'a://', 'Bearer '])
+    for (const beginning of [
+      '-eyJ',
+      'eyJaaaaa-',
+      '-----BEGIN ',
+      'a://',
+      'Bearer ',
+      'key=',
+      '--key=',
+      'curl ',
+      'pwd is ',
+      'pin for a ',
+    ])
       assert.equal(hasSecretShape(beginning.repeat(1_048_576 / beginning.length)), false, beginning)
     assert.ok(hasSecretShape(`${'-eyJ'.repeat(1_000)}hbGciOiJub25l.eyJzdWIiOiIxIn0.c2ln`))
     assert.ok(hasSecretShape('-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,E\n--a--\n-----END RSA PRIVATE KEY-----'))

@@ -84,18 +84,27 @@ function entropyOf(text: string): number {
   return sum
 }
 
-/** The matches of a rule that are secrets, each with the match that has the secret. */
-function* secretsIn(text: string, { names, value, holds }: SecretRule, shape: RegExp): Generator<RegExpExecArray> {
-  for (const match of text.matchAll(shape)) {
-    if (names && !names(match)) continue
-    const found = value ? execAt(value, text, match.index + match[0].length) : match
-    if (found && (!holds || holds(match, found))) yield found
+/** The next match of a rule that is a secret, from a position on: the match that has the secret. */
+function nextSecret(
+  text: string,
+  { names, value, holds }: SecretRule,
+  shape: RegExp,
+  from: number,
+): { readonly found: RegExpExecArray; readonly next: number } | undefined {
+  let next = from
+  for (let match = execAt(shape, text, next); match; match = execAt(shape, text, next)) {
+    const end = match.index + match[0].length
+    next = Math.max(end, match.index + 1)
+    const found = !names || names(match) ? (value ? execAt(value, text, end) : match) : null
+    if (found && (!holds || holds(match, found))) return { found, next }
   }
+  return undefined
 }
 
-function execAt(sticky: RegExp, text: string, at: number): RegExpExecArray | null {
-  sticky.lastIndex = at
-  return sticky.exec(text)
+/** `shape` is global or sticky. */
+function execAt(shape: RegExp, text: string, at: number): RegExpExecArray | null {
+  shape.lastIndex = at
+  return shape.exec(text)
 }
 
 /** The shapes with positions of groups, which make a search twice as slow: they are read for a secret only. */
@@ -117,8 +126,12 @@ function redact(text: string, isLog: boolean): string {
     const shape = isLog ? (rule.inLogs ?? rule.shape) : rule.shape
     let copy = ''
     let end = 0
-    for (const match of secretsIn(redacted, rule, shape)) {
-      const [start, stop] = placeOf(match, rule.value ?? shape)
+    for (
+      let secret = nextSecret(redacted, rule, shape, 0);
+      secret;
+      secret = nextSecret(redacted, rule, shape, secret.next)
+    ) {
+      const [start, stop] = placeOf(secret.found, rule.value ?? shape)
       if (start < end) continue
       copy += redacted.slice(end, start) + REDACTED
       end = stop
@@ -152,7 +165,7 @@ export function hasSecretShape(text: string): boolean {
 function isShaped(text: string): boolean {
   const candidates = rulesFor(text)
   if (!candidates) return false
-  for (const rule of candidates) for (const _ of secretsIn(text, rule, rule.shape)) return true
+  for (const rule of candidates) if (nextSecret(text, rule, rule.shape, 0)) return true
   return false
 }
 

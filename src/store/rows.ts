@@ -74,6 +74,7 @@ export type Rows = {
     readonly domain_effect_id: string | null
     readonly vote_key_id: string | null
     readonly vote_key_is_agent: boolean
+    readonly approved_for: readonly string[]
   }
   'concord.artifacts': {
     readonly artifact_id: string
@@ -511,6 +512,25 @@ export type Rows = {
     readonly is_agent: boolean
     readonly issuers: readonly string[]
     readonly is_held: boolean
+  }
+  'identity.delegations': {
+    readonly id: string
+    readonly org_id: string
+    readonly from_user_id: string
+    readonly to_user_id: string
+    readonly until: Date
+    readonly made_by: readonly string[]
+    readonly created_at: Date
+    readonly ended_at: Date | null
+  }
+  'identity.messages': {
+    readonly id: string
+    readonly org_id: string
+    readonly user_id: string
+    readonly subject: string
+    readonly text: string
+    readonly created_at: Date
+    readonly read_at: Date | null
   }
   'identity.org_role_memberships': {
     readonly role_id: string

@@ -199,6 +199,7 @@ create table concord.approvals (
   domain_effect_id      uuid,
   vote_key_id           uuid,
   vote_key_is_agent     boolean                 not null default false,
+  approved_for          text[]                  not null default '{}'::text[],
   constraint approvals_pk PRIMARY KEY (approval_id),
   constraint approvals_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint approvals_workspace_uq UNIQUE (workspace_id, approval_id),
@@ -206,6 +207,7 @@ create table concord.approvals (
   constraint approvals_domain_effect_fk FOREIGN KEY (domain_effect_id, workspace_id) REFERENCES concord.domain_effects(domain_effect_id, workspace_id),
   constraint approvals_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.approvals(workspace_id, approval_id),
   constraint approvals_vote_key_fk FOREIGN KEY (vote_key_id, vote_key_is_agent) REFERENCES identity.api_keys(id, is_agent),
+  constraint approvals_approved_for_ck CHECK ((cardinality(approved_for) <= cardinality(approved_by))),
   constraint approvals_decided_at_ck CHECK (((((status)::text = ANY ('{approved,rejected,changes_requested}'::text[])) = (decided_at IS NOT NULL)) AND ((decided_at IS NULL) = (decided_by IS NULL)))),
   constraint approvals_in_time_ck CHECK (((decided_at)::timestamp with time zone < (expires_at)::timestamp with time zone)),
   constraint approvals_quorum_ck CHECK ((((status)::text <> 'approved'::text) OR ((approvals_required)::integer = 1) OR (cardinality(approved_by) >= (approvals_required)::integer))),
@@ -229,6 +231,7 @@ comment on column concord.approvals.self_decision_allowed is 'Copied from the ap
 comment on column concord.approvals.approver_roles is 'Org roles whose members may decide beside the approver.';
 comment on column concord.approvals.approved_by is 'Distinct persons who approved so far, where more than one must.';
 comment on column concord.approvals.vote_key_id is 'Key of the last vote; null for a token of the identity provider.';
+comment on column concord.approvals.approved_for is 'In whose place each of approved_by approved: their own, or that of the person they stand in for. A missing entry is their own.';
 
 create table concord.artifacts (
   artifact_id      uuid                        not null,
@@ -909,6 +912,49 @@ comment on column identity.api_keys.agent is 'Name of the agent that holds the k
 comment on column identity.api_keys.tools is 'Tasks that the agent may propose.';
 comment on column identity.api_keys.issuers is 'Of an invitation: who made it, and the issuers of that person.';
 comment on column identity.api_keys.is_held is 'Of an invitation: it cannot be redeemed until the person or a second administrator agrees.';
+
+create table identity.delegations (
+  id           uuid                     not null,
+  org_id       uuid                     not null,
+  from_user_id uuid                     not null,
+  to_user_id   uuid                     not null,
+  until        timestamp with time zone not null,
+  made_by      uuid[]                   not null,
+  created_at   timestamp with time zone not null,
+  ended_at     timestamp with time zone,
+  constraint delegations_pk PRIMARY KEY (id),
+  constraint delegations_from_fk FOREIGN KEY (org_id, from_user_id) REFERENCES identity.users(org_id, id),
+  constraint delegations_to_fk FOREIGN KEY (org_id, to_user_id) REFERENCES identity.users(org_id, id),
+  constraint delegations_made_by_ck CHECK (((cardinality(made_by) > 0) AND (made_by[1] <> to_user_id))),
+  constraint delegations_self_ck CHECK ((from_user_id <> to_user_id)),
+  constraint delegations_times_ck CHECK ((isfinite(created_at) AND isfinite(until) AND isfinite(ended_at) AND (until > created_at)))
+);
+CREATE INDEX delegations_to_ix ON identity.delegations USING btree (to_user_id) WHERE (ended_at IS NULL);
+alter table identity.delegations enable row level security, force row level security;
+create policy delegations_app on identity.delegations as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
+create policy delegations_engine on identity.delegations as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on identity.delegations to concord_engine;
+grant select on identity.delegations to concord_app;
+comment on table identity.delegations is 'Until when a person may decide in the place of another.';
+comment on column identity.delegations.made_by is 'Who made it, and the issuers of that person.';
+
+create table identity.messages (
+  id         uuid                     not null,
+  org_id     uuid                     not null,
+  user_id    uuid                     not null,
+  subject    text                     not null,
+  text       text                     not null,
+  created_at timestamp with time zone not null,
+  read_at    timestamp with time zone,
+  constraint messages_pk PRIMARY KEY (id),
+  constraint messages_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
+  constraint messages_times_ck CHECK ((isfinite(created_at) AND isfinite(read_at)))
+);
+CREATE INDEX messages_user_ix ON identity.messages USING btree (user_id, id);
+alter table identity.messages enable row level security, force row level security;
+create policy messages_engine on identity.messages as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on identity.messages to concord_engine;
+comment on table identity.messages is 'Messages to a person about people, in the inbox of every workspace. They belong to no command.';
 
 create table identity.org_role_memberships (
   role_id    uuid                     not null,

@@ -7,7 +7,7 @@ import { openChance } from '#test/chance'
 import { openInstallation } from './installation.ts'
 import { judge, type Verdict } from './judge.ts'
 import { openKillSite } from './kill-site.ts'
-import { invitePeople } from './people.ts'
+import { invitePeople, type Story } from './people.ts'
 import {
   type Kill,
   type PathPoint,
@@ -32,17 +32,25 @@ export type PointsPlan = {
   readonly rounds: number
   readonly seed: string
   readonly only?: readonly string[]
+  readonly stories?: readonly Story[]
   readonly onKill?: (kills: readonly Kill[]) => void
 }
 
 const TRIES_MAX = 3
 
-export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: PointsPlan): Promise<PointsReport> {
+export async function killAtPoints({
+  rounds,
+  seed,
+  only,
+  stories,
+  onKill = () => {},
+}: PointsPlan): Promise<PointsReport> {
   const chance = openChance(seed)
   const installation = await openInstallation({ seed })
   const people = invitePeople(installation, chance.split('people'))
   const site = openKillSite({ installation, people, chance, seed })
-  const isWanted = ({ point }: PathPoint) => only === undefined || only.includes(point)
+  const isWanted = ({ point, story }: PathPoint) =>
+    (only === undefined || only.includes(point)) && (stories === undefined || stories.includes(story))
   const pick = (groups: readonly PointGroup[]) =>
     groups.map((group) => group.filter(isWanted)).filter(({ length }) => length > 0)
   const [requests, turns, inProcess] = [pick(requestGroups), pick(turnGroups), pick(inProcessGroups)]

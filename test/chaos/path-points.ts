@@ -71,5 +71,7 @@ export const turnGroups: readonly PointGroup[] = [
   ],
   turn('stopped', 'commands.retry_recorded', 'commands.exit_settled', 'commands.undo_planned'),
   turn('stopped', 'commands.undo_begun', 'commands.undo_called', 'commands.undo_recorded'),
+  // The undos of a command that succeeded are effects of the Undo Command.
+  turn('undone', 'commands.undo_begun', 'commands.undo_called', 'commands.undo_recorded'),
   [...turn('stopped', 'commands.undo_finishing'), ...turn('crowd', 'commands.reconciling')],
 ]

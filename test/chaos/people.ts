@@ -1,5 +1,5 @@
 /**
- * The people of a run. They submit and remember the answers; they decide approvals, cancel, retry, and look into the provider's
+ * The people of a run. They submit and remember the answers; they decide approvals, cancel, retry, undo, and look into the provider's
  * book when a payment is in doubt.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,7 +11,7 @@ import type { Installation } from './installation.ts'
 /** `ok`: the answer was a success. `fail`: the answer was a failure. `info`: no clear answer. */
 type Outcome = 'ok' | 'fail' | 'info'
 export type Op = {
-  readonly act: 'submit' | 'approve' | 'input' | 'cancel' | 'retry' | 'reconcile'
+  readonly act: 'submit' | 'approve' | 'input' | 'cancel' | 'retry' | 'undo' | 'reconcile'
   readonly key: string
   readonly outcome: Outcome
   readonly status: number | null
@@ -26,6 +26,7 @@ export const stories = {
   told: 'Pay when told',
   stopped: 'Pay until stopped',
   again: 'Pay on the second run',
+  undone: 'Pay and regret',
   crowd: 'Pay slowly',
   doubt: 'Pay in doubt',
   blind: 'Pay blindly',
@@ -101,6 +102,8 @@ export function invitePeople(installation: Installation, chance: Chance): People
             return act(name, `${command}/input`, asker, id, { input: { account: 'A-1' } })
           case 'cancel':
             return act(name, `${command}/cancel`, asker, id, { reason: 'stopped' })
+          case 'undo':
+            return act(name, `${command}/undo`, asker, id, { reason: 'regretted' })
           case 'retry':
             return act(name, `${command}/retry`, asker, id, {})
           case 'approve':
@@ -161,5 +164,7 @@ union all select 'reconcile', a.approval_id, e.idempotency_key from concord.appr
 union all select 'input', c.command_id, '' from concord.commands as c where c.status = 'waiting_for_input'
 union all select 'cancel', c.command_id, '' from concord.commands as c where c.task_name = 'Pay until stopped' and c.status = 'running'
   and exists (select from concord.domain_effects as e where e.command_id = c.command_id and e.effect_type = 'pay.held' and e.attempt > 0)
+union all select 'undo', c.command_id, '' from concord.commands as c where c.task_name = 'Pay and regret' and c.status = 'succeeded'
+  and not exists (select from concord.commands as u where u.contract_key = 'undo:cmd_' || replace(c.command_id::text, '-', '') and u.workspace_id = c.workspace_id)
 union all select 'retry', c.command_id, '' from concord.commands as c where c.task_name = 'Pay on the second run' and c.status = 'failed' and c.attempt = 1
 limit 64`

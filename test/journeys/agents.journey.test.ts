@@ -12,8 +12,6 @@ describe('an agent', () => {
   let agentKey: string
   let report: { artifact_id: string; checksum: string }
   const server = withServer({
-    // One administrator invites everybody.
-    env: () => ({ CONCORD_COUNT_INVITED_APPROVERS: '1' }),
     config(folder) {
       const examples = new URL('../../examples/catalog/index.ts', import.meta.url).href
       const options = JSON.stringify({ vendorUrl: 'http://127.0.0.1:1', folder: join(folder, 'examples') })

@@ -8,8 +8,6 @@ describe('commands from the terminal', () => {
   let anaKey: string
   const { concord, as } = withServer({
     project: 'commands',
-    // One administrator invites everybody.
-    env: () => ({ CONCORD_COUNT_INVITED_APPROVERS: '1' }),
     async ready() {
       const hire = async (name: string) => {
         const invited = await concord('people', 'invite', name, '--role', 'writer')

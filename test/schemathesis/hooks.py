@@ -7,6 +7,7 @@ ACCEPTED = {401, 403, 404, 409, 410, 429, 503}
 BEYOND_FORMS = {
     # depends on what the server has made or the project declares
     "cursor_invalid",
+    "key_reused",
     "commands.payload.malformed",
     "idempotency.field.missing",
     "idempotency.key.required",

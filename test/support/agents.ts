@@ -24,7 +24,8 @@ import { decodeId, encodeId } from '../../src/kernel/ids.ts'
 import type { JsonObject } from '../../src/kernel/json-value.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
 import { call, openTestApi, type TestApi } from './api.ts'
-import { openRoomOn, type TestRoom } from './commands.ts'
+import type { CountedInvited } from '../../src/domains/approvals/index.ts'
+import { countingInvited, openRoomOn, type TestRoom } from './commands.ts'
 import { aCommand } from './concord-rows.ts'
 import { openTestDb } from './database.ts'
 import { openMisbehavingApi } from './misbehaving-api.ts'
@@ -80,9 +81,9 @@ export type AgentApi = {
 }
 
 /** The API with the tools of agents. Turns run while a request waits for its answer. */
-export async function openAgentApi(): Promise<AgentApi> {
+export async function openAgentApi(invited: CountedInvited = 'by_others'): Promise<AgentApi> {
   const api = await openTestApi()
-  const room = openRoomOn(api.world, api.ours, undefined, agentTools)
+  const room = openRoomOn(api.world, api.ours, countingInvited(invited), agentTools)
   const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
   const writer = api.ours.people.writer.key
   const ask = async (path: string, method: string, body: unknown, key: string): Promise<Answer> => {

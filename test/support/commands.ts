@@ -1,8 +1,9 @@
 /** A room of commands with a runtime that a test steps, and a person who decides. */
 import { randomBytes } from 'node:crypto'
-import type { ApprovalDeps } from '../../src/domains/approvals/index.ts'
+import { type ApprovalDeps, type CountedInvited, openApprovalTypes } from '../../src/domains/approvals/index.ts'
 import {
   anyHost,
+  approvalTypesOf,
   type Catalog,
   COMMAND_KIND,
   type Commands,
@@ -64,6 +65,11 @@ const sleep = (ms: number, signal: AbortSignal) =>
   })
 
 export type WrapDeps = (world: CommandDeps, provider: FakeProvider) => CommandDeps
+
+/** Replaces the setting about people whom others have invited. */
+export const countingInvited =
+  (invited: CountedInvited): WrapDeps =>
+  (world) => ({ ...world, approvalTypes: openApprovalTypes(approvalTypesOf(world.catalog), { invited }) })
 
 /** Definitions in addition to `testDefinitions`. */
 export type MoreDefinitions = (clock: TestWorld) => readonly Definition[]

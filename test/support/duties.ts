@@ -4,7 +4,12 @@ import { approvalRoutes } from '../../src/api/approval-routes.ts'
 import { commandRoutes } from '../../src/api/command-routes.ts'
 import type { Api } from '../../src/api/api.ts'
 import { openPageCursors } from '../../src/api/page-cursor.ts'
-import type { ApprovalDetailView, ApprovalView, ResolvedApprovalView } from '../../src/domains/approvals/index.ts'
+import type {
+  ApprovalDetailView,
+  ApprovalView,
+  CountedInvited,
+  ResolvedApprovalView,
+} from '../../src/domains/approvals/index.ts'
 import { grantOrgRole } from '../../src/domains/identity/index.ts'
 import { type Definition, defineEffect, definePolicy } from '../../src/index.ts'
 import { decodeId } from '../../src/kernel/ids.ts'
@@ -12,7 +17,7 @@ import type { JsonObject } from '../../src/kernel/json-value.ts'
 import type { RequiredApproval } from '../../src/kernel/policy/policy.ts'
 import { bySystem } from '#kernel/actor'
 import { call, openTestApi, type TestApi } from './api.ts'
-import { openRoomOn, type TestRoom } from './commands.ts'
+import { countingInvited, openRoomOn, type TestRoom } from './commands.ts'
 import { defineWork } from './projects/define-work.ts'
 import { accepted, anOrgRole, aPerson, type TestPerson, TRACE } from './tenant.ts'
 
@@ -90,10 +95,10 @@ function definitions(paid: Duties['paid']): readonly Definition[] {
   ]
 }
 
-export async function openDuties(): Promise<Duties> {
+export async function openDuties(invited: CountedInvited = 'by_others'): Promise<Duties> {
   const api = await openTestApi({ defaultWorkspace: 'main' })
   const paid: Duties['paid'] = []
-  const room = openRoomOn(api.world, api.ours, undefined, () => definitions(paid))
+  const room = openRoomOn(api.world, api.ours, countingInvited(invited), () => definitions(paid))
   const app: Api = api.with({
     extraRoutes: (router) => {
       const cursors = openPageCursors(api.deps.cursorKey)

@@ -121,6 +121,9 @@ export function aCommandView(more: Partial<z.infer<typeof commandView>> = {}): z
 export function anApprovalView(more: Partial<ApprovalView> = {}): ApprovalView {
   return {
     not_counted: [],
+    approved_for: [],
+    approved_for_names: [],
+    may_decide_for: null,
     counts_invited: false,
     approval_id: APPROVAL_ID,
     command_id: COMMAND_ID,

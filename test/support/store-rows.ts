@@ -28,6 +28,7 @@ export type StoreRows = Readonly<
   Record<
     | 'org'
     | 'user'
+    | 'other'
     | 'role'
     | 'workspace'
     | 'command'
@@ -48,6 +49,7 @@ export type StoreRows = Readonly<
 export const aStoreRowsOf = (ids: Partial<StoreRows> = {}): StoreRows => ({
   org: randomUUID(),
   user: randomUUID(),
+  other: randomUUID(),
   role: randomUUID(),
   workspace: randomUUID(),
   command: randomUUID(),
@@ -89,6 +91,23 @@ export const rowsOf = {
     prefix: randomUUID(),
     key_hash: Buffer.concat([Buffer.from(randomUUID().replaceAll('-', ''), 'hex'), Buffer.alloc(16)]),
     role: 'writer',
+  }),
+  'identity.delegations': ({ org, user, other }: StoreRows) => ({
+    id: randomUUID(),
+    org_id: org,
+    from_user_id: user,
+    to_user_id: other,
+    until: '2030-01-01T00:00:00Z',
+    made_by: [user],
+    created_at: '2026-05-01T10:00:00Z',
+  }),
+  'identity.messages': ({ org, user }: StoreRows) => ({
+    id: randomUUID(),
+    org_id: org,
+    user_id: user,
+    subject: 'An invitation',
+    text: 'It waits.',
+    created_at: '2026-05-01T10:00:00Z',
   }),
   'concord.commands': ({ workspace }: StoreRows) => ({
     command_id: randomUUID(),
@@ -307,10 +326,13 @@ export async function insertStoreRows(sql: Asks, world: StoreRows = aStoreRowsOf
   const put = (table: TableName, row: Row = {}) => insertRow(sql, table, { ...rowsOf[table](world), ...row })
   await put('identity.orgs', { id: world.org })
   await put('identity.users', { id: world.user })
+  await put('identity.users', { id: world.other })
   await put('identity.org_roles', { id: world.role })
   await put('identity.org_role_memberships')
   await put('identity.workspaces', { id: world.workspace })
   await put('identity.api_keys')
+  await put('identity.delegations')
+  await put('identity.messages')
   await put('concord.commands', { command_id: world.parent })
   await put('concord.commands', { command_id: world.command })
   await put('concord.command_dependencies')

@@ -44,12 +44,12 @@ export type ApprovalType = {
   readonly escalation: { readonly afterMinutes: number; readonly role: string } | null
   /** The form for a decision: the name of a template, a JSON Schema, or both. */
   readonly ui: JsonObject
-  /** Whether people whom the requester invited count. Set for all types by `openApprovalTypes`. */
-  readonly countsInvited: boolean
+  /** Which invited people count. Set for all types by `openApprovalTypes`. */
+  readonly invited: CountedInvited
 }
 
 export type ApprovalTypeInput = Pick<ApprovalType, 'name' | 'version' | 'riskLevel' | 'expirationMinutes'> &
-  Partial<Omit<ApprovalType, 'resume' | 'countsInvited'>> & { readonly resume?: Partial<Resume> }
+  Partial<Omit<ApprovalType, 'resume' | 'invited'>> & { readonly resume?: Partial<Resume> }
 
 export const gateResume: Resume = {
   on_approved: 'run_command',
@@ -99,7 +99,7 @@ function fillIn(input: ApprovalTypeInput): ApprovalType {
     remindersAfterMinutes: [],
     escalation: null,
     ui: {},
-    countsInvited: false,
+    invited: 'by_others',
     ...input,
     resume: { ...(about === 'command' ? gateResume : effectResume), ...input.resume },
   }
@@ -148,12 +148,19 @@ export function contractOf(type: ApprovalType, risk: RiskLevel): AskedContract {
       role: roleSlug(type.escalation.role) ?? type.escalation.role,
     },
     ui: type.ui,
-    counts_invited: type.countsInvited,
+    counts_invited: type.invited === 'all',
+    ...(type.invited === 'none' ? { counts_same_issuer: false } : {}),
   }
 }
 
+/**
+ * `all`: also those whom the requester invited, or who invited the requester. `by_others` (default): those whom somebody else invited. `none`: nobody whose
+ * credentials have an issuer in common with those of the requester.
+ */
+export type CountedInvited = 'all' | 'by_others' | 'none'
+
 export type ApprovalTypes = {
-  readonly countsInvited: boolean
+  readonly invited: CountedInvited
   readonly names: readonly string[]
   find(name: string): Decision<ApprovalType>
 }
@@ -161,14 +168,14 @@ export type ApprovalTypes = {
 /** A type of the installation may replace a built-in type of the same name; two own types must not share a name. */
 export function openApprovalTypes(
   own: readonly ApprovalType[] = [],
-  { countsInvited = false }: { readonly countsInvited?: boolean } = {},
+  { invited = 'by_others' }: { readonly invited?: CountedInvited } = {},
 ): ApprovalTypes {
   const twice = own.find((type, index) => own.findIndex(({ name }) => name === type.name) !== index)
   if (twice) throw new KernelFault('approvals.type.duplicate', `There are two approval types ${twice.name}.`)
-  const types = new Map([...builtInApprovalTypes, ...own].map((type) => [type.name, { ...type, countsInvited }]))
+  const types = new Map([...builtInApprovalTypes, ...own].map((type) => [type.name, { ...type, invited }]))
   const names = [...types.keys()].toSorted()
   return {
-    countsInvited,
+    invited,
     names,
     find(name) {
       const type = types.get(name)

@@ -15,15 +15,15 @@ export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind:
 
 /** The values of a vote, as SQL. */
 type VoteSql = Readonly<
-  Record<'approval' | 'workspace' | 'person' | 'key' | 'state' | 'reason' | 'hash' | 'at', string>
+  Record<'approval' | 'workspace' | 'person' | 'personFor' | 'key' | 'state' | 'reason' | 'hash' | 'at', string>
 >
 
 /** The person who edited the content of `t`, if their approval does not count; null without one. */
 const authorOf = `t.request_payload->'edits'->>'author'`
 
-/** The persons who have approved another open or approved approval of the command of `t`. An approval about an effect is independent. */
+/** The persons who have approved, or in whose place somebody has approved, another open or approved approval of the command of `t`. An approval about an effect is independent. */
 export const countedElsewhere = `array(
-       select unnest(o.approved_by) from concord.approvals o
+       select unnest(o.approved_by || o.approved_for) from concord.approvals o
         where o.command_id = t.command_id and o.approval_id <> t.approval_id and o.superseded_by is null
           and o.domain_effect_id is null and t.domain_effect_id is null and o.status in ('pending', 'approved'))`
 
@@ -32,10 +32,15 @@ export const countedElsewhere = `array(
  * and each person once per command. Each of several concurrent voters sees the votes before its own, so exactly one of them completes the
  * quorum. Finds the approval by its id alone: `is true` keeps the workspace and the state from any index.
  */
-function voteText({ approval, workspace, person, key, state, reason, hash, at }: VoteSql, from = ''): string {
+function voteText(
+  { approval, workspace, person, personFor, key, state, reason, hash, at }: VoteSql,
+  from = '',
+): string {
   const isFinal = `(${state} <> 'approved' or cardinality(t.approved_by) + 1 >= t.approvals_required)`
   return `update concord.approvals t set
      approved_by = case when ${state} = 'approved' then t.approved_by || ${person} else t.approved_by end,
+     approved_for = case when ${state} = 'approved'
+       then t.approved_for || t.approved_by[cardinality(t.approved_for) + 1:] || ${personFor} else t.approved_for end,
      vote_key_id = ${key},
      status = case when ${isFinal} then ${state} else t.status end,
      decided_at = case when ${isFinal} then ${at} end,
@@ -45,18 +50,19 @@ function voteText({ approval, workspace, person, key, state, reason, hash, at }:
    where t.approval_id = ${approval} and (t.workspace_id = ${workspace}) is true and (t.status = 'pending') is true
      and (t.expires_at is null or t.expires_at > statement_timestamp())
      and t.payload_hash = ${hash}
-     and (${state} <> 'approved' or not ${person} = any (t.approved_by || ${countedElsewhere}))
+     and (${state} <> 'approved' or not array[${person}, ${personFor}] && (t.approved_by || t.approved_for || ${countedElsewhere}))
      and (${state} <> 'approved' or ${person} is distinct from ${authorOf})
      and (t.self_decision_allowed or t.requested_by <> ${person})`
 }
 
-/** $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about, $7 key. */
+/** $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about, $7 key, $8 in whose place. */
 const castVote = statement<StoredApproval>(
   'approvals.cast_vote',
   `${voteText({
     approval: '$1::uuid',
     workspace: '$2::uuid',
     person: '$3::text',
+    personFor: '$8::text',
     key: '$7::uuid',
     state: '$4::text',
     reason: '$5::text',
@@ -72,7 +78,7 @@ const castVote = statement<StoredApproval>(
  * approval.
  */
 export const voteExpressions = (id: string, values: string, given: string): string => `v as materialized (
-  select * from json_to_record(${values}::json) as v(version text, person text, key_id uuid, state text, reason text, hash text,
+  select * from json_to_record(${values}::json) as v(version text, person text, person_for text, key_id uuid, state text, reason text, hash text,
     entry_id uuid, workspace_id uuid, command_id uuid, trace_id text, created_at timestamptz, audit_type text, events json)
 ), voted as (
   ${voteText(
@@ -80,6 +86,7 @@ export const voteExpressions = (id: string, values: string, given: string): stri
       approval: `${id}::uuid`,
       workspace: 'v.workspace_id',
       person: 'v.person',
+      personFor: 'v.person_for',
       key: 'v.key_id',
       state: 'v.state',
       reason: 'v.reason',
@@ -160,6 +167,7 @@ export async function saveVote(tx: Tx, approval: StoredApproval, vote: Vote): Pr
     vote.reason,
     payload_hash,
     vote.keyId,
+    vote.for ?? vote.person,
   ])
   return row
 }

@@ -16,7 +16,7 @@ const person = (userId: string, orgRoles: readonly string[] = [], externalId = '
   externalId,
   role: 'writer',
   orgRoles,
-  origins: { issuers: [], grants: [] },
+  origins: { issuers: [], grants: [], stands_for: [] },
 })
 
 function anApproval(more: Partial<StoredApproval> & { readonly approvers?: readonly string[] }): StoredApproval {
@@ -34,6 +34,7 @@ function anApproval(more: Partial<StoredApproval> & { readonly approvers?: reado
     approver: 'role:finance',
     approver_roles: [],
     approved_by: [],
+    approved_for: [],
     approvals_required: 1,
     self_decision_allowed: false,
     request_payload: { approvers, contract: contractOf(type, 'low') },

@@ -40,6 +40,7 @@ export type Asking = Pick<
   | 'domain_effect_id'
   | 'requested_by'
   | 'approved_by'
+  | 'approved_for'
   | 'approvals_required'
   | 'self_decision_allowed'
 > & { readonly created_at?: Date }
@@ -224,7 +225,7 @@ export async function findStanding(sql: Sql, approvals: readonly StoredApproval[
         {
           blocked: checkDeciders(approval, persons, others),
           could: ableOf(approval, persons, others).map(({ externalId }) => externalId),
-          elsewhere: [...new Set(others.flatMap(({ approved_by }) => approved_by))],
+          elsewhere: [...new Set(listCounted(others))],
           notCounted: listNotCounted(approval, persons),
         },
       ]
@@ -263,7 +264,7 @@ export async function findRequestsBlocked(
   // All requests of one command have one requester. A stored approval keeps the issuers.
   const [requester = ''] = asked.map(({ requested_by }) => requested_by)
   const [userId] = personIdsOf([requester])
-  const issuers = { [requester]: (userId && (await findOrigins(sql, userId))?.issuers) || [] }
+  const issuers = { [requester]: (userId && (await findOrigins(sql, userId, workspaceId))?.issuers) || [] }
   const known = asked.map((each) => ({ ...each, request_payload: { ...each.request_payload, issuers } }))
   return accept(
     known.map((each) => {
@@ -287,6 +288,7 @@ function askingOf(types: ApprovalTypes, request: ApprovalRequest): Decision<Aski
     domain_effect_id: request.domainEffectId ?? null,
     requested_by: requestedBy,
     approved_by: [],
+    approved_for: [],
     approvals_required: approvalsRequired,
     self_decision_allowed: selfDecisionAllowed,
   })

@@ -8,7 +8,7 @@ import { statesOf } from '#kernel/machine'
 import { approvalMachine } from '#kernel/machines/approval'
 import type { Names, Origins } from '#domains/identity'
 import { type Person, nameOfActor, personIdsOf, showActor } from './approver.ts'
-import { mayApprove, requestContract, type NextStep } from './decide-vote.ts'
+import { findApprover, requestContract, type NextStep } from './decide-vote.ts'
 import { blockCodes, type Standings } from './check-deciders.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 
@@ -31,7 +31,7 @@ const blockedView = z
 const notCountedView = z
   .object({
     user_id: idView('user', 'Who.'),
-    name: textView('local:dora', 'What people call them.'),
+    name: textView('local:dora', 'Their display names.'),
     reason: textView('has credentials that the requester issued', 'Why.'),
   })
   .meta({ id: 'NotCounted', description: 'A person who does not decide independently of the requester.' })
@@ -53,13 +53,19 @@ export const approvalView = z
       .meta({ example: ['cfo'], description: 'Org roles whose members may decide too.' }),
     approvals_required: z.int().meta({ example: 1, description: 'How many persons must approve.' }),
     approved_by: z.array(z.string()).meta({ example: [], description: 'The persons who approved so far.' }),
-    approved_by_names: z.array(z.string().nullable()).meta({ example: [], description: 'What people call them.' }),
+    approved_by_names: z.array(z.string().nullable()).meta({ example: [], description: 'Their display names.' }),
+    approved_for: z.array(z.string()).meta({
+      example: [],
+      description: 'In whose place each of them approved: their own, or that of the person they stand in for.',
+    }),
+    approved_for_names: z.array(z.string().nullable()).meta({ example: [], description: 'Their display names.' }),
     counted_elsewhere: z.array(z.string()).meta({
       example: [],
       description:
         'The names of persons who have approved another approval of this command. One person counts once per command, so they cannot approve this one.',
     }),
     may_decide: z.boolean().meta({ description: 'Whether it is yours to decide while it is open.' }),
+    may_decide_for: textView('local:dora', 'The person in whose place you would decide; null: your own.').nullable(),
     decision_values: z.array(z.enum(decisionValues)).meta({ description: 'The decisions it takes.' }),
     meanings: z
       .record(z.string(), z.string())
@@ -82,7 +88,7 @@ export const approvalView = z
           'What somebody other than the requester wrote into the request, with an approval or as input; null: nothing.',
       }),
     payload_hash: textView(HASH, 'Send it along to decide about exactly this.'),
-    packet: json('What to look at: eight items, hidden characters made visible.'),
+    packet: json('The eight items to review. Hidden characters are shown as codes.'),
     expires_at: timeView('Without a decision by then it is refused; null never expires.').nullable(),
     created_at: timeView('When it was asked.'),
     decided_at: timeView('When it was decided.').nullable(),
@@ -101,12 +107,12 @@ export const approvalView = z
         'Whether people count whose credentials came through the same hands as those of the requester: CONCORD_COUNT_INVITED_APPROVERS when it was asked.',
     }),
   })
-  .meta({ id: 'Approval', description: 'One question to a person, answered once.' })
+  .meta({ id: 'Approval', description: 'A request for a decision, decided once.' })
 
 export const approvalDetailView = approvalView
   .extend({
     arguments: json('The exact arguments, for forms. Show people the packet.'),
-    ui: json('How a form for it looks.'),
+    ui: json('The layout of a form for it.'),
   })
   .meta({ id: 'ApprovalDetail', description: 'An approval with everything needed to decide.' })
 
@@ -152,7 +158,13 @@ export type ResolvedApprovalView = z.infer<typeof resolvedApprovalView>
 /** The ids of all persons in the views of these approvals, to look up their names once. */
 export function personsNamed(approvals: readonly StoredApproval[], standings: Standings): readonly string[] {
   return personIdsOf([
-    ...approvals.flatMap((each) => [each.requested_by, each.approver, each.decided_by, ...each.approved_by]),
+    ...approvals.flatMap((each) => [
+      each.requested_by,
+      each.approver,
+      each.decided_by,
+      ...each.approved_by,
+      ...each.approved_for,
+    ]),
     ...approvals.flatMap((each) => each.request_payload.edits?.by ?? []),
     ...[...standings.values()].flatMap(({ elsewhere }) => elsewhere),
   ])
@@ -174,6 +186,7 @@ export function toApprovalView(
   const named = (actor: string) => nameOfActor(actor, names)
   const contract = requestContract(approval)
   const { blocked, elsewhere = [], notCounted = [] } = standings.get(approval.approval_id) ?? {}
+  const approver = findApprover(approval, { ...viewer, origins }, elsewhere)
   return {
     approval_id: encodeId('approval', approval.approval_id),
     command_id: encodeId('command', approval.command_id),
@@ -189,8 +202,11 @@ export function toApprovalView(
     approvals_required: approval.approvals_required,
     approved_by: approval.approved_by.map(showActor),
     approved_by_names: approval.approved_by.map(named),
+    approved_for: placesOf(approval).map(showActor),
+    approved_for_names: placesOf(approval).map(named),
     counted_elsewhere: elsewhere.map((actor) => named(actor) ?? showActor(actor)),
-    may_decide: mayApprove(approval, { ...viewer, origins }, elsewhere),
+    may_decide: approver !== undefined,
+    may_decide_for: approver === undefined || approver.userId === viewer.userId ? null : approver.externalId,
     decision_values: [...contract.decision_values],
     meanings: { ...contract.meanings },
     reason_required: [...contract.reason_required],
@@ -210,6 +226,12 @@ export function toApprovalView(
     counts_invited: contract.counts_invited === true,
   }
 }
+
+/** In whose place each person approved; a missing entry is their own. */
+const placesOf = ({ approved_by, approved_for }: StoredApproval) => [
+  ...approved_for,
+  ...approved_by.slice(approved_for.length),
+]
 
 function editedView({ request_payload: { edits } }: StoredApproval, named: (actor: string) => string | null) {
   if (!edits) return null

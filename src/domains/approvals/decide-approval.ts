@@ -90,7 +90,10 @@ async function decideLocked(
 ): Promise<Decision<Decided>> {
   const { principal } = actor
   const look = async (tx: Tx) => {
-    const [locked, origins] = await together([lockSubject(tx, deps, known), findOrigins(tx, principal.userId)])
+    const [locked, origins] = await together([
+      lockSubject(tx, deps, known),
+      findOrigins(tx, principal.userId, known.workspace_id),
+    ])
     return { ...locked, origins }
   }
   return deps.db.transactionFrom(look, async (tx, { origins, ...locked }): Promise<Decision<Decided>> => {
@@ -210,7 +213,7 @@ async function approveWithEdits(
   const record = {
     by: vote.person,
     of: approval.approval_id,
-    refs: refsOf(actor.principal),
+    refs: [...refsOf(actor.principal), ...(vote.represented ? refsOf(vote.represented) : [])],
     fields,
     reason: vote.reason,
   }

@@ -35,11 +35,12 @@ export function readWith(owned: string): Statement<Readable> {
     'approvals.read_answerable',
     `select t.*, t.xmin::text as version, statement_timestamp() as asked_at,
        coalesce((select json_agg(json_build_object('status', o.status, 'payload_hash', o.payload_hash,
-            'approver', o.approver, 'approved_by', o.approved_by))
+            'approver', o.approver, 'approved_by', o.approved_by,
+            'approved_for', o.approved_for))
           from concord.approvals o
          where o.command_id = t.command_id and o.domain_effect_id is null and o.superseded_by is null
            and o.approval_id <> t.approval_id), '[]') as others,
-       ${originsColumn('$3::uuid')} as origins,
+       ${originsColumn('$3::uuid', '$2::uuid')} as origins,
        ${owned} as owned
   from concord.approvals t where t.approval_id = $1::uuid and (t.workspace_id = $2::uuid) is true`,
   )
@@ -93,6 +94,7 @@ export async function decideAtOnce(
     ...approvalTable.eventRow(approval, actorAs(actor, 'approver'), factOf(deps, { approval, vote, voted, at })),
     version,
     person: vote.person,
+    person_for: vote.for ?? vote.person,
     key_id: vote.keyId,
     state: stateOfDecision[vote.decision],
     reason: vote.reason,
@@ -124,6 +126,7 @@ export function factOf(
     approvals_required: voted.approvals_required,
     by_key_id: vote.keyId,
     ...(vote.tie === undefined ? {} : { tie: vote.tie }),
+    ...(vote.for === undefined ? {} : { approved_for: vote.for }),
     from: approval.status,
     to: voted.status,
     ...more,

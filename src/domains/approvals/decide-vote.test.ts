@@ -44,6 +44,7 @@ function anApproval(more: Partial<StoredApproval> = {}): StoredApproval {
     approvals_required: 1,
     approver_roles: [],
     approved_by: [],
+    approved_for: [],
     domain_effect_id: null,
     ...more,
   }

@@ -18,7 +18,7 @@ import {
   type StoredApproval,
 } from './stored-approval.ts'
 import { isAgent, isAsked, type Person, personOf, showActor } from './approver.ts'
-import { findDependence, findTie, refuseDependent, type Request, sayDependence } from './independence.ts'
+import { findDependence, findTie, mayStandIn, refuseDependent, type Request, sayDependence } from './independence.ts'
 
 type Answer = {
   readonly decision: string
@@ -33,6 +33,9 @@ export type Vote = {
   readonly reason: string | null
   /** The key of the person; null for a token of the identity provider. */
   readonly keyId: string | null
+  /** The person in whose place it is given; omitted for a vote in one's own name. */
+  readonly for?: string
+  readonly represented?: Person
   /** What ties the person to an author, where the installation counts it. */
   readonly tie?: string
 }
@@ -42,7 +45,7 @@ export type Decider = Person & Pick<Principal, 'keyId'>
 export const REASON_CHARS_MAX = 2_000
 
 /** Another approval of the same command. */
-export type Sibling = Pick<StoredApproval, 'status' | 'payload_hash' | 'approver' | 'approved_by'>
+export type Sibling = Pick<StoredApproval, 'status' | 'payload_hash' | 'approver' | 'approved_by' | 'approved_for'>
 
 /** The person who edited the content is one of its authors. */
 export function isAuthor({ request_payload }: Pick<StoredApproval, 'request_payload'>, person: string): boolean {
@@ -54,26 +57,46 @@ function countedIn(others: readonly Sibling[], person: string): readonly Sibling
   return others.filter((other) => listCounted([other]).includes(person))
 }
 
-/** The persons who count for one of these approvals. */
-export function listCounted(others: readonly Pick<Sibling, 'status' | 'approved_by'>[]): readonly string[] {
-  return others.flatMap(({ status, approved_by }) => (status === 'pending' || status === 'approved' ? approved_by : []))
+/** The persons who count for one of these approvals, themselves or through a stand-in. */
+export function listCounted(
+  others: readonly Pick<Sibling, 'status' | 'approved_by' | 'approved_for'>[],
+): readonly string[] {
+  return others.flatMap(({ status, approved_by, approved_for }) =>
+    status === 'pending' || status === 'approved' ? [...approved_by, ...approved_for] : [],
+  )
 }
 
-/** Whether the approval of the person would count now. `counted` are the persons who count for another approval of the command. */
-export function mayApprove(
-  approval: Request & Pick<StoredApproval, 'approved_by'>,
-  person: Person,
-  counted: readonly string[],
-): boolean {
-  const ref = personOf(person)
+type Votable = Request & Pick<StoredApproval, 'approved_by' | 'approved_for'>
+
+/** Whether a vote of the person can count: a person who is not counted for this approval, nor in `counted` for another one of the command. */
+function isFree(approval: Votable, person: Person, counted: readonly string[]): boolean {
+  const used = [...approval.approved_by, ...approval.approved_for, ...counted]
+  return !isAgent(person) && person.role !== 'reader' && !used.includes(personOf(person))
+}
+
+/** Whether the approval of the person would count now, in their own name. */
+export function mayApprove(approval: Votable, person: Person, counted: readonly string[]): boolean {
   return (
-    !isAgent(person) &&
-    person.role !== 'reader' &&
+    isFree(approval, person, counted) &&
     isAsked(approval, person) &&
     findDependence(approval, person) === undefined &&
-    !isAuthor(approval, ref) &&
-    ![...approval.approved_by, ...counted].includes(ref)
+    !isAuthor(approval, personOf(person))
   )
+}
+
+/** In whose place the person would approve now: their own, or that of somebody who could approve and has delegated to them. */
+export function findApprover(approval: Votable, person: Person, counted: readonly string[]): Person | undefined {
+  if (mayApprove(approval, person, counted)) return person
+  if (!isFree(approval, person, counted)) return undefined
+  return person.origins?.stands_for
+    .filter((represented) => mayStandIn(approval, person, represented))
+    .map(({ user_id, external_id, org_roles, origins }) => ({
+      userId: user_id,
+      externalId: external_id,
+      orgRoles: org_roles,
+      origins: { ...origins, stands_for: [] },
+    }))
+    .find((represented) => mayApprove(approval, represented, counted))
 }
 
 /**
@@ -107,27 +130,19 @@ export function decideVote(
   const person = personOf(decider)
   const dependence = findDependence(approval, decider)
   if (dependence?.kind === 'is_requester') return refuseDependent(approval, dependence)
-  if (!isAsked(approval, decider)) {
+  const repeated = decision === 'approved' ? refuseRepeated(approval, person, others) : undefined
+  if (repeated) return repeated
+  const represented =
+    isAsked(approval, decider) && !dependence ? undefined : findApprover(approval, decider, listCounted(others))
+  if (!represented && !isAsked(approval, decider)) {
     return refuse('approvals.approver.not_asked', 'You are not an approver of this request.', {
       facts: { approver: showActor(approval.approver) },
     })
   }
-  if (dependence) return refuseDependent(approval, dependence)
+  if (!represented && dependence) return refuseDependent(approval, dependence)
   if (decision === 'approved' && isAuthor(approval, person)) {
     return refuse('self_approval', 'You edited this request, so another approver or the requester must confirm it.', {
       facts: { approver: showActor(approval.approver) },
-    })
-  }
-  if (decision === 'approved' && approval.approved_by.includes(person)) {
-    return refuse('approvals.vote.repeated', 'Your approval is already counted. Somebody else must also approve.', {
-      facts: { approved: approval.approved_by.length, required: approval.approvals_required },
-    })
-  }
-  const [counted] = decision === 'approved' ? countedIn(others, person) : []
-  if (counted) {
-    const as = showActor(counted.approver)
-    return refuse('approvals.vote.repeated', `You have approved this command as ${as}. One person counts once.`, {
-      facts: { counted_for: as },
     })
   }
   if (answer.payloadHash !== undefined && answer.payloadHash !== approval.payload_hash) return refuseChanged(approval)
@@ -143,6 +158,22 @@ export function decideVote(
     reason: reason.value,
     keyId: decider.keyId,
     ...(tie ? { tie: sayDependence(tie) } : {}),
+    ...(represented ? { for: personOf(represented), represented } : {}),
+  })
+}
+
+/** One person counts once per command, themselves or through a stand-in. */
+function refuseRepeated(approval: StoredApproval, person: string, others: readonly Sibling[]): Refusal | undefined {
+  if ([...approval.approved_by, ...approval.approved_for].includes(person)) {
+    return refuse('approvals.vote.repeated', 'Your approval is already counted. Somebody else must also approve.', {
+      facts: { approved: approval.approved_by.length, required: approval.approvals_required },
+    })
+  }
+  const [counted] = countedIn(others, person)
+  if (!counted) return undefined
+  const as = showActor(counted.approver)
+  return refuse('approvals.vote.repeated', `Your approval of this command counts as ${as}. One person counts once.`, {
+    facts: { counted_for: as },
   })
 }
 
@@ -219,7 +250,13 @@ export function tallyVote(tally: Tally, { person, decision }: Pick<Vote, 'person
 
 /** Returns the row after the vote. */
 export function applyVote(approval: StoredApproval, vote: Vote, at: Date): StoredApproval {
-  const voted = { ...approval, ...tallyVote(approval, vote) }
+  const { approved_by, approved_for } = approval
+  const places = [...approved_for, ...approved_by.slice(approved_for.length), vote.for ?? vote.person]
+  const voted = {
+    ...approval,
+    ...tallyVote(approval, vote),
+    approved_for: vote.decision === 'approved' ? places : approved_for,
+  }
   if (voted.status === 'pending') return voted
   return { ...voted, decided_at: at, decided_by: vote.person, decision_reason: vote.reason }
 }

@@ -1,18 +1,18 @@
 /** Who decides independently of the requester: credentials, roles, times, and what the installation counts. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { contractOf, defineApprovalType } from './approval-type.ts'
+import { contractOf, type CountedInvited, defineApprovalType } from './approval-type.ts'
 import type { Person } from './approver.ts'
-import { findDependence, type Request } from './independence.ts'
+import { findDependence, findTie, type Request } from './independence.ts'
 
 const uuid = (n: number) => `0197f3b2-c4d5-7a8e-9b0c-${String(n).padStart(12, '0')}`
 const [root, ann, other] = [uuid(1), uuid(2), uuid(3)]
 const [EARLY, ASKED, LATE] = ['2026-05-01T09:00:00Z', '2026-05-01T10:00:00Z', '2026-05-01T11:00:00Z']
 
-function aRequest({ countsInvited = false, ...more }: Partial<Request> & { readonly countsInvited?: boolean } = {}) {
+function aRequest({ invited = 'by_others', ...more }: Partial<Request> & { readonly invited?: CountedInvited } = {}) {
   const type = defineApprovalType({ name: 'x', version: '1', riskLevel: 'low', expirationMinutes: 60 })
   const content = { arguments: {}, effects: [], policy_version: '1', command_version: '1' }
-  const contract = contractOf({ ...type, countsInvited }, 'low')
+  const contract = contractOf({ ...type, invited }, 'low')
   return {
     requested_by: `user:${root}`,
     approver: 'role:data-owner',
@@ -27,7 +27,7 @@ const aPerson = (issuers: readonly string[], by: readonly string[] = [], at = EA
   userId: ann,
   externalId: 'local:ann',
   orgRoles: ['data-owner'],
-  origins: { issuers, grants: [{ role: 'data-owner', by, at }] },
+  origins: { issuers, grants: [{ role: 'data-owner', by, at }], stands_for: [] },
 })
 
 test('[H3] issued by the requester, directly or not, is the requester; issued by somebody else is not', () => {
@@ -52,11 +52,17 @@ test('[M3] after an edit the requester may confirm, and everybody else is as ind
 })
 
 test('[H3] the issuers of the requester count as the requester, at any distance and in both directions', () => {
-  const from = (...issuers: readonly string[]) => {
-    const { request_payload } = aRequest()
+  const by = (invited: CountedInvited, issuers: readonly string[]) => {
+    const { request_payload } = aRequest({ invited })
     return aRequest({ request_payload: { ...request_payload, issuers: { [`user:${root}`]: issuers } } })
   }
+  const from = (...issuers: readonly string[]) => by('none', issuers)
   const [maker, first] = [uuid(4), uuid(5)]
+  // By default a common issuer counts: one administrator has invited a whole team.
+  assert.equal(kindOf(by('by_others', [maker]), aPerson([maker])), undefined)
+  assert.equal(findTie(by('by_others', [maker]), aPerson([maker]))?.kind, 'same_issuer')
+  assert.equal(kindOf(by('by_others', [maker]), aPerson([], [maker], LATE)), undefined)
+  assert.equal(kindOf(by('by_others', [maker, ann]), aPerson([])), 'issued_requester')
   assert.equal(kindOf(from(maker), aPerson([maker])), 'same_issuer')
   // The maker of the requester has a maker, who also made the approver.
   assert.equal(kindOf(from(maker, first), aPerson([first])), 'same_issuer')
@@ -68,7 +74,7 @@ test('[H3] the issuers of the requester count as the requester, at any distance 
   assert.equal(kindOf(from(maker), aPerson([], [other, maker], LATE)), 'role_by_requester')
   assert.equal(kindOf(from(maker), aPerson([], [maker], EARLY)), undefined)
   // An installation that counts invited people counts all of these, except what the requester granted.
-  const { contract } = aRequest({ countsInvited: true }).request_payload
+  const { contract } = aRequest({ invited: 'all' }).request_payload
   const strict = from(maker, ann)
   const counted = { ...strict, request_payload: { ...strict.request_payload, contract } }
   assert.equal(kindOf(counted, aPerson([maker], [maker], LATE)), undefined)
@@ -76,8 +82,8 @@ test('[H3] the issuers of the requester count as the requester, at any distance 
 })
 
 test('[H3] an installation that counts invited people counts them, and still no role of after the request', () => {
-  assert.equal(kindOf(aRequest({ countsInvited: true }), aPerson([root])), undefined)
-  assert.equal(kindOf(aRequest({ countsInvited: true }), aPerson([root], [root], LATE)), 'role_by_requester')
+  assert.equal(kindOf(aRequest({ invited: 'all' }), aPerson([root])), undefined)
+  assert.equal(kindOf(aRequest({ invited: 'all' }), aPerson([root], [root], LATE)), 'role_by_requester')
 })
 
 test('[H3] a role counts unless the requester, or somebody they issued, granted it after the request', () => {

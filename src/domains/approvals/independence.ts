@@ -1,7 +1,7 @@
 /**
  * Whether somebody decides independently of the authors of a request: the requester, and the person who changed it. Whoever issued a credential could
- * use it. So a person depends on an author if one of them issued the credentials of the other, or if somebody issued those of both. An org role that an
- * author, or an issuer of an author, granted after the request does not count. Pure.
+ * use it. So a person depends on an author if one of them issued the credentials of the other. An org role that an author granted after the request does
+ * not count. In a strict installation the same holds if somebody issued the credentials of both, and for roles that an issuer of an author granted. Pure.
  */
 import { type Refusal, refuse } from '#kernel/refusal'
 import { isAsked, type Person, personOf, roleSlug, showActor } from './approver.ts'
@@ -30,14 +30,29 @@ type Author = {
 export function findDependence(request: Request, person: Person): Dependence | undefined {
   const isOwn = personOf(person) === request.requested_by
   if (isOwn && !request.self_decision_allowed) return { kind: 'is_requester', on: 'requester' }
-  const isStrict = !isOpen(request) && request.request_payload.contract?.counts_invited !== true
-  const tie = isStrict ? findTie(request, person) : undefined
-  return tie ?? findLateRole(request, person, isStrict)
+  return findTieThatMatters(request, person) ?? findLateRole(request, person)
 }
 
 /** The requester may decide, so everybody may. After an edit the requester only confirms, and everybody else has to be independent as before. */
 const isOpen = ({ self_decision_allowed, request_payload }: Request) =>
   self_decision_allowed && request_payload.edits?.author === undefined
+
+/** Whether everybody counts whom one person issued, as an identity provider makes possible. */
+const isStrict = (request: Request) =>
+  !isOpen(request) && request.request_payload.contract?.counts_same_issuer === false
+
+/** Whose grants and delegations after the request do not count. */
+const handsOf = (request: Request, { person, issuers }: Author) => [person, ...(isStrict(request) ? issuers : [])]
+
+/**
+ * In a team without an identity provider one administrator has invited everybody. So a common issuer is shown, and matters only in an installation that
+ * says so.
+ */
+function findTieThatMatters(request: Request, person: Person): Dependence | undefined {
+  const { contract } = request.request_payload
+  const tie = contract?.counts_invited === true ? undefined : findTie(request, person)
+  return tie?.kind === 'same_issuer' && !isStrict(request) ? undefined : tie
+}
 
 /** What ties the credentials of the person to those of an author, whether the installation minds it or not. */
 export function findTie(request: Request, person: Person): Dependence | undefined {
@@ -65,18 +80,43 @@ function authorsOf({ requested_by, request_payload: { edits, issuers = {} } }: R
   return [of(requested_by, 'requester'), ...(edits?.author === undefined ? [] : [of(edits.author, 'editor')])]
 }
 
-/** The person is asked only because of a role that came through the hands of an author after the request. */
-function findLateRole(request: Request, person: Person, isStrict: boolean): Dependence | undefined {
-  if (!isAsked(request, person)) return undefined
+/** Whether somebody arranged this who is an author, or an issuer of an author, after the request. */
+function isArranged(request: Request, { by, at }: Arrangement, hands: readonly string[]): boolean {
   const { requested_at } = request.request_payload
   const askedMs = requested_at === undefined ? request.created_at?.getTime() : Date.parse(requested_at)
-  if (askedMs === undefined || !person.origins) return undefined
-  const late = person.origins.grants.filter(({ at }) => Date.parse(at) >= askedMs)
+  return askedMs !== undefined && Date.parse(at) >= askedMs && by.some((userId) => hands.includes(personOf({ userId })))
+}
+
+type Arrangement = { readonly by: readonly string[]; readonly at: string }
+type StandIn = NonNullable<Person['origins']>['stands_for'][number]
+
+/**
+ * Whether the person may decide in the place of the represented one, who could decide. Neither the requester nor somebody who depends on an author stands in.
+ * A delegation does not count if an author arranged it after the request, or if somebody else made it for a person of their own.
+ */
+export function mayStandIn(request: Request, person: Person, represented: StandIn): boolean {
+  const own = personOf(person)
+  const hands = authorsOf(request).flatMap((author) => handsOf(request, author))
+  const isOfMaker =
+    isStrict(request) &&
+    represented.by[0] !== represented.user_id &&
+    represented.by.some((userId) => [own, ...issuersOf(person)].includes(personOf({ userId })))
+  return (
+    !authorsOf(request).some((author) => author.person === own) &&
+    personOf({ userId: represented.user_id }) !== request.requested_by &&
+    !findTieThatMatters(request, person) &&
+    !isArranged(request, represented, hands) &&
+    !isOfMaker
+  )
+}
+
+/** The person is asked only because of a role that came through the hands of an author after the request. */
+function findLateRole(request: Request, person: Person): Dependence | undefined {
+  if (!isAsked(request, person)) return undefined
+  const grants = person.origins?.grants ?? []
   for (const author of authorsOf(request)) {
-    const hands = [author.person, ...(isStrict ? author.issuers : [])]
-    const slugs = late
-      .filter(({ by }) => by.some((userId) => hands.includes(personOf({ userId }))))
-      .map(({ role }) => roleSlug(role))
+    const hands = handsOf(request, author)
+    const slugs = grants.filter((grant) => isArranged(request, grant, hands)).map(({ role }) => roleSlug(role))
     const orgRoles = person.orgRoles.filter((slug) => !slugs.includes(roleSlug(slug)))
     if (!isAsked(request, { ...person, orgRoles })) return { kind: 'role_by_requester', on: author.is }
   }

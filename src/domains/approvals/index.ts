@@ -15,6 +15,7 @@ export {
   type ApprovalType,
   type ApprovalTypeInput,
   type ApprovalTypes,
+  type CountedInvited,
   defineApprovalType,
   findApprovalTypeFault,
   openApprovalTypes,

@@ -7,14 +7,14 @@ import { approvalTable, countedElsewhere } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { type Person, refsOf, rolesOf, showActor } from './approver.ts'
 import { findStanding } from './check-deciders.ts'
-import { mayApprove } from './decide-vote.ts'
+import { findApprover } from './decide-vote.ts'
 
 /** The deadline as text, to the microsecond: a JavaScript date would truncate it, and a page would repeat rows. */
 type InboxRow = StoredApproval &
   Paged & { readonly deadline: string; readonly is_asked: boolean; readonly counted: readonly string[] }
 
 /**
- * $1 workspace, $2 the references that name the person, $3 the org roles of the person, $4 only what the person is asked, $5 type or null, $6
+ * $1 workspace, $2 the references that name the person and those they stand in for, $3 the org roles of all of them, $4 only what these are asked, $5 type or null, $6
  * command or null, $7 deadline and $8 approval to start after or null, $9 limit. Whether the person may decide is not for SQL.
  */
 const listInbox = statement<InboxRow>(
@@ -86,12 +86,17 @@ function positionOf({ deadline, approval_id }: InboxRow): readonly string[] {
 }
 
 function readRows(db: Db, person: Person, query: ListApprovals): Promise<readonly InboxRow[]> {
+  const represented = (person.origins?.stands_for ?? []).map(({ user_id, org_roles }) => ({
+    userId: user_id,
+    orgRoles: org_roles,
+  }))
+  const persons = [person, ...represented]
   const [deadline = null, approvalId = null] = query.after ?? []
   return scoped(db, query.workspaceId).read((tx) =>
     tx.run(listInbox, [
       query.workspaceId,
-      refsOf(person),
-      rolesOf(person),
+      persons.flatMap(refsOf),
+      persons.flatMap(rolesOf),
       query.mine === true && query.alsoBlocked !== true,
       query.approvalType ?? null,
       query.commandId ?? null,
@@ -118,7 +123,7 @@ async function readOwn(db: Db, person: Person, query: ListApprovals): Promise<Ap
     const standings = query.alsoBlocked ? await findStanding(db, rows) : undefined
     const found = rows.filter(
       (row) =>
-        (row.is_asked && mayApprove(row, person, row.counted)) ||
+        (row.is_asked && findApprover(row, person, row.counted) !== undefined) ||
         standings?.get(row.approval_id)?.blocked !== undefined,
     )
     const fitting = found.slice(0, query.limit - items.length)

@@ -63,6 +63,8 @@ export type AskedContract = {
   readonly ui: JsonObject
   /** People whom the requester invited count; a setting of the installation. */
   readonly counts_invited?: boolean
+  /** False: people who have an issuer in common with the requester do not count either. */
+  readonly counts_same_issuer?: boolean
 }
 
 /** What a person other than the requester wrote into the request: an approver with an approval, or somebody who supplied input. */

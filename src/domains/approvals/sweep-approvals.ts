@@ -217,10 +217,14 @@ const NO_ID = '00000000-0000-0000-0000-000000000000'
 
 /**
  * Asks again about every command whose plan has changed since people were asked: for the start of a process, which may have another catalog.
- * Returns the number of commands. One that cannot be asked about again stays as it is, and the answer to its approval is refused.
+ * Returns the number of commands, and those that could not be asked about again: they stay as they are, and the answer to their approval is refused.
  */
-export async function askChanged(deps: ApprovalDeps, { traceId }: Pick<Sweep, 'traceId'>): Promise<number> {
+export async function askChanged(
+  deps: ApprovalDeps,
+  { traceId }: Pick<Sweep, 'traceId'>,
+): Promise<{ readonly asked: number; readonly failed: readonly Failure[] }> {
   const { atOnce } = deps.owner
+  const failures: Failure[] = []
   let asked = 0
   for (let after: string | undefined = NO_ID; atOnce && after !== undefined; ) {
     const open: readonly OverdueRow[] = await deps.db.run(listOpenGates, [after, PAGE])
@@ -229,11 +233,18 @@ export async function askChanged(deps: ApprovalDeps, { traceId }: Pick<Sweep, 't
       const seen = await readSeen(deps, atOnce, null, { workspaceId: row.workspace_id, approvalId: row.approval_id })
       if (seen && isStale(seen.approval, seen.command)) stale.push(row)
     }
-    const { done } = await eachAlone(deps, stale, (tx, row) => askOne(tx, deps, row, traceId))
-    asked += done.filter(({ ok }) => ok).length
+    const { done, failed } = await eachAlone(deps, stale, async (tx, row) => {
+      const again = await askOne(tx, deps, row, traceId)
+      return again && { again, approvalId: row.approval_id }
+    })
+    failures.push(...failed)
+    for (const { again, approvalId } of done) {
+      if (again.ok) asked += 1
+      else failures.push({ approvalId, error: again.reason })
+    }
     after = open.length < PAGE ? undefined : open.at(-1)?.approval_id
   }
-  return asked
+  return { asked, failed: failures }
 }
 
 /** Returns undefined when somebody has answered or asked again meanwhile. */

@@ -46,7 +46,7 @@ export const artifactView = z
     sources: z
       .array(z.object({ kind: z.enum(sourceKinds), id: z.string() }))
       .meta({ description: 'What it was made from.' }),
-    metadata: z.record(z.string(), z.unknown()).meta({ description: 'What its maker kept beside it.' }),
+    metadata: z.record(z.string(), z.unknown()).meta({ description: 'Data that its maker stored with it.' }),
   })
   .meta({ id: 'Artifact', description: 'A thing that work produced.' })
 export type ArtifactView = z.infer<typeof artifactView>
@@ -76,7 +76,10 @@ export const publishBody = z
     destination: z
       .string()
       .regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal')
-      .meta({ example: 'finance@example.com', description: 'Where to; outside the organisation somebody is asked.' }),
+      .meta({
+        example: 'finance@example.com',
+        description: 'The destination. One outside the organisation needs an approval.',
+      }),
   })
   .meta({ id: 'PublishArtifact' })
 

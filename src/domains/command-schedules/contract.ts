@@ -26,13 +26,17 @@ const terms = {
     example: 'scheduled_maintenance',
     description: 'The queue in which its commands wait.',
   }),
-  overlap: z.enum(overlapPolicies).meta({ example: 'skip', description: 'While the command before is not over.' }),
-  misfire: z.enum(misfirePolicies).meta({ example: 'last', description: 'Of due times at which nobody was there.' }),
+  overlap: z
+    .enum(overlapPolicies)
+    .meta({ example: 'skip', description: 'What happens to a due time while the previous command is still open.' }),
+  misfire: z
+    .enum(misfirePolicies)
+    .meta({ example: 'last', description: 'What happens to due times that passed while no worker ran.' }),
   jitter_ms: z
     .int()
     .min(0)
     .max(SCHEDULE_JITTER_MAX_MS)
-    .meta({ example: 0, description: 'It starts by a fixed part of this after its due times.' }),
+    .meta({ example: 0, description: 'Delays every start by a fixed part of this time.' }),
   enabled: z.boolean().meta({ example: true }),
 }
 
@@ -56,11 +60,11 @@ export const createCommandScheduleBody = z
     cron: terms.cron,
     ...optional,
   })
-  .meta({ id: 'CreateSchedule', description: 'A command that shall be asked for again and again.' })
+  .meta({ id: 'CreateSchedule', description: 'A command that is submitted on a schedule.' })
 
 export const changeCommandScheduleBody = z
   .strictObject({ cron: terms.cron.optional(), ...optional })
-  .meta({ id: 'ChangeSchedule', description: 'What shall be different; everything else stays.' })
+  .meta({ id: 'ChangeSchedule', description: 'The fields to change. Omitted fields stay unchanged.' })
 
 export const commandScheduleView = z
   .object({

@@ -153,7 +153,7 @@ function approvalEffectPayload({
 
 /** Asks a person for the outcome of an effect that cannot be looked up. */
 export function reconcileAsk(
-  command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by'>,
+  command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'created_at'>,
   effect: StoredEffect,
   content: ApprovedContent,
   failure: { readonly message: string; readonly errorClass: string },
@@ -163,6 +163,7 @@ export function reconcileAsk(
     commandId: command.command_id,
     approvalType: RECONCILE_EFFECT,
     requestedBy: command.requested_by,
+    requestedAt: command.created_at,
     approver: 'role:operator',
     content,
     packet: {
@@ -223,6 +224,12 @@ type InputRecord = { readonly by: string; readonly refs: readonly string[]; read
 export function recordInput(effects: readonly StoredEffect[], by: Who, result: InputRecord): readonly Change[] {
   const id = lastRequest(effects)?.domain_effect_id
   return id === undefined ? [] : [{ t: 'effect', id, by, set: { result } }]
+}
+
+/** The fields that the command waits for. */
+export function askedFields(effects: readonly StoredEffect[]): readonly string[] {
+  const fields = lastRequest(effects)?.effect_payload['missing_fields']
+  return Array.isArray(fields) ? fields.map(String) : []
 }
 
 /** The input that the command waits for may replace values that were given. */

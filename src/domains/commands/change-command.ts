@@ -9,7 +9,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { failpoint, type Sql, type Tx } from '#store'
 import { commitAndResume } from '#turns'
-import { inputDeadline, mayReplace, recordInput } from './asks.ts'
+import { askedFields, inputDeadline, mayReplace, recordInput } from './asks.ts'
 import { reasonOf } from './cancel-command.ts'
 import { applyChanges, applyWrite, type Change, move, openDraft, set, emitEvent, type Who } from './change.ts'
 import { contractKeyOf, fillMissing, moveKey, takeContractKey } from './command-keys.ts'
@@ -47,7 +47,7 @@ export async function supplyInput(
     if (!task) return refuseTaskGone(command)
     const merged = mayReplace(found.effects)
       ? accept({ ...command.payload, ...input })
-      : fillMissing(command.payload, input)
+      : fillMissing(command.payload, input, askedFields(found.effects))
     if (!merged.ok) return merged
     const { value: payload } = merged
     const secrets = checkSecrets(payload, task.type.fields)

@@ -152,21 +152,26 @@ export async function takeContractKey<T>(
 }
 
 /**
- * Adds what is missing in `given`, at any depth, and replaces nothing. Null counts as missing, as it does for required inputs. A list is
+ * Adds what is missing in `given`, at any depth, and replaces nothing. Null counts as missing only in a field that was asked for. A list is
  * filled element by element, and gets no more of them.
  */
-export function fillMissing(given: JsonObject, input: JsonObject): Decision<JsonObject> {
-  const filled = fill(given, input, 'input')
+export function fillMissing(given: JsonObject, input: JsonObject, asked: readonly string[]): Decision<JsonObject> {
+  const filled = fill(given, input, 'input', new Set(asked.map((field) => `input.${field}`)))
   // An object filled with an object is one.
   return filled.ok ? accept(filled.value as JsonObject) : filled
 }
 
-function fill(given: JsonValue | undefined, input: JsonValue, path: string): Decision<JsonValue> {
-  if (given === undefined || given === null) return accept(input)
+function fill(
+  given: JsonValue | undefined,
+  input: JsonValue,
+  path: string,
+  asked: ReadonlySet<string>,
+): Decision<JsonValue> {
+  if (given === undefined || (given === null && asked.has(path))) return accept(input)
   if (Array.isArray(given) && Array.isArray(input) && given.length === input.length) {
     const items: JsonValue[] = []
     for (const [index, item] of given.entries()) {
-      const filled = fill(item, input[index] as JsonValue, `${path}[${index}]`)
+      const filled = fill(item, input[index] as JsonValue, `${path}[${index}]`, asked)
       if (!filled.ok) return filled
       items.push(filled.value)
     }
@@ -175,7 +180,7 @@ function fill(given: JsonValue | undefined, input: JsonValue, path: string): Dec
   if (isJsonObject(given) && isJsonObject(input)) {
     const fields = new Map(Object.entries(given))
     for (const [name, value] of Object.entries(input)) {
-      const filled = fill(fields.get(name), value, `${path}.${name}`)
+      const filled = fill(fields.get(name), value, `${path}.${name}`, asked)
       if (!filled.ok) return filled
       fields.set(name, filled.value)
     }

@@ -14,10 +14,25 @@ import { cancelCommand } from './cancel-command.ts'
 import { compensateCommand, retryCommand, supplyInput } from './change-command.ts'
 import { actingFor } from './deps.ts'
 import { submitCommand } from './submit.ts'
+import { undoCommand } from './undo-command.ts'
+import { undoDefinitions } from './undo-task.ts'
 
 const RACES = proofSize(20, 2_000)
 const BATCH = 50
-const WAYS = ['submit', 'submit', 'own_key', 'input', 'edits', 'retry', 'cancel', 'undo', 'drive'] as const
+const WAYS = [
+  'submit',
+  'submit',
+  'own_key',
+  'input',
+  'edits',
+  'retry',
+  'cancel',
+  'compensate',
+  'undo',
+  'undo',
+  'drive',
+  'drive',
+] as const
 
 describe('races for one key of a contract', () => {
   let bank: Bank
@@ -81,13 +96,20 @@ describe('races for one key of a contract', () => {
             ...anyOf(),
             cancellationMode: chance.pick(['graceful', 'compensate_then_stop']),
           }))
-        case 'undo':
+        case 'undo': {
+          const undo = await undoCommand(room.world, person(), { ...anyOf(), requestId: 'req_race' })
+          if (undo.ok) commands.push(undo.value.command.command_id)
+          return
+        }
+        case 'compensate':
           return void (await compensateCommand(room.world, person(), anyOf()))
         case 'drive':
           return void (await room.turn(anyOf().commandId))
       }
     }
-    for (let wave = 0; wave < 3; wave++) {
+    for (let wave = 0; wave < 4; wave++) {
+      // In the last waves most commands have ended, so that undos meet them.
+      if (wave > 1) for (const id of new Set(commands)) await room.settle(id)
       for (let n = chance.whole(4); n > 0; n--) bank.answers.push(chance.pick(['ok', 'refuse', 'denied', 'reset']))
       await Promise.all(Array.from({ length: 6 }, () => go(chance.pick(WAYS))))
     }
@@ -102,7 +124,7 @@ describe('races for one key of a contract', () => {
     test(`[H1] [CMD-04] races ${from + 1} to ${to} of submit, input, edits, retry, undo and cancel for one thing each: it is done at most once`, async (t) => {
       // Each batch has its own database: the check of the history reads all of it.
       bank = new Bank()
-      room = await openTestRoom(undefined, () => invoiceTasks(bank))
+      room = await openTestRoom(undefined, () => [...invoiceTasks(bank), ...undoDefinitions(() => room.world)])
       t.after(() => room.close())
       t.diagnostic(`CONCORD_RACE_SEED=${seed}`)
       for (let n = from; n < to; n++) await race(`R-${n}`, openChance(seed).split(String(n)))
@@ -110,6 +132,10 @@ describe('races for one key of a contract', () => {
         (most) => most === 1,
       )
       assert.ok(paid.length * 4 > to - from, `only ${paid.length} invoices were paid at all, so the races prove little`)
+      const undone = await room.rows(
+        `select from concord.commands where command_type = 'undo_command' and status = 'succeeded'`,
+      )
+      assert.ok(undone.length > 0, 'nothing was undone, so the races prove little')
       assert.deepEqual(await historyFaults(room), [])
     })
   }

@@ -62,10 +62,10 @@ export const submitCommandBody = z
       .optional()
       .meta({
         example: [{ command_id: exampleId('command') }],
-        description: 'Commands that must be where they are required before this one runs.',
+        description: 'Commands that must reach the required status before this one runs.',
       }),
   })
-  .meta({ id: 'SubmitCommand', description: 'A request to do one governed thing.' })
+  .meta({ id: 'SubmitCommand', description: 'A request to run one task.' })
 
 export const submittedView = z
   .object({
@@ -88,7 +88,7 @@ export const toSubmittedView = ({ command_id, status, context }: StoredCommand):
 
 const nextMoveView = z
   .object({ action: z.string().meta({ example: 'cancel' }), by: z.array(z.string()), what: z.string() })
-  .meta({ id: 'NextMove', description: 'What can happen now, and who can make it happen.' })
+  .meta({ id: 'NextMove', description: 'A possible next step, and who can take it.' })
 
 export const commandView = z
   .object({
@@ -98,7 +98,7 @@ export const commandView = z
     state: commandStatus,
     status: commandStatus,
     requested_by: z.string(),
-    requested_by_name: textView('local:dora', 'What people call them.').nullable(),
+    requested_by_name: textView('local:dora', 'Their display names.').nullable(),
     ingress: z.string().meta({ example: 'user_request' }),
     payload: payload.meta({ description: 'Without card data; secrets are references.' }),
     result: z.unknown(),
@@ -110,7 +110,7 @@ export const commandView = z
     current_step: z
       .string()
       .nullable()
-      .meta({ example: 'connector.hotel_booking.book_hotel', description: 'What is under way, or comes next.' }),
+      .meta({ example: 'connector.hotel_booking.book_hotel', description: 'The step that runs, or the next one.' }),
     waiting_reason: z
       .string()
       .nullable()
@@ -125,7 +125,7 @@ export const commandView = z
       .meta({ description: 'The last command that was asked to undo it.' }),
     next: z.array(nextMoveView),
   })
-  .meta({ id: 'Command', description: 'A governed request and where it stands.' })
+  .meta({ id: 'Command', description: 'A governed request and its present state.' })
 
 /** Without what a list shows only when it is asked for. */
 export const listedCommandView = commandView
@@ -167,7 +167,7 @@ export const eventView = z
 const reason = textField(500).optional().meta({ example: 'No longer needed.', description: 'Goes into the record.' })
 export const inputBody = z
   .strictObject({ input: payload.meta({ example: { date_range: '2026-05' } }) })
-  .meta({ id: 'SupplyInput', description: 'The fields that were missing.' })
+  .meta({ id: 'SupplyInput', description: 'The missing fields.' })
 export const cancelBody = z
   .strictObject({
     reason,
@@ -181,7 +181,7 @@ export const cancelBody = z
 export const retryBody = z.strictObject({ reason }).meta({ id: 'RetryCommand' })
 export const dependencyBody = z.strictObject(dependency).meta({
   id: 'AddDependency',
-  description: 'The command that must be where it is required before this one runs.',
+  description: 'The command that must reach the required status before this one runs.',
   example: { command_id: exampleId('command') },
 })
 export const cancelledView = commandView.extend({ changed: z.boolean() }).meta({ id: 'CancelledCommand' })
@@ -297,7 +297,7 @@ export const taskTypeView = z
     primitives: z.array(z.string()),
     payload_schema: z.record(z.string(), z.unknown()),
   })
-  .meta({ id: 'TaskType', description: 'Something that can be asked for, with its contract.' })
+  .meta({ id: 'TaskType', description: 'A task that can be submitted, with its contract.' })
 
 export function toTaskTypeView(
   { spec, type, policyNames }: CompiledTask,

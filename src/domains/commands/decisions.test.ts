@@ -16,6 +16,7 @@ import { defineCommandType } from './catalog/definitions.ts'
 import { effectClasses } from './catalog/effect-definition.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
+import { secretSchemes } from '#kernel/secrets/reference'
 import { checkSecrets, dataClasses, decideDataSafety, highestClass, redactPayload } from '#kernel/data-class'
 import { decideCancel } from './cancel-command.ts'
 import { decideAfterFailure, decideInDoubt } from './outcome.ts'
@@ -169,13 +170,19 @@ const textOf = (alphabet: string, minLength: number, maxLength: number) =>
 const lower = 'abcdefghijklmnopqrstuvwxyz'
 /** Without `name:password@`, which is refused as a credential. */
 const place = textOf(`${lower}ABCXYZ0123456789_./:@-`, 1, 400).filter((text) => !/:.*@/.test(text))
-const scheme = fc.tuple(textOf(lower, 1, 1), textOf(`${lower}0123456789+.-`, 1, 31)).map(([head, tail]) => head + tail)
+const scheme = fc.constantFrom(...secretSchemes)
+const otherScheme = textOf(lower, 2, 12).filter((name) => !secretSchemes.some((known) => known === name))
 const passes = (token: string) => checkSecrets({ token }, { token: 'secret' }).ok
 
 test('[SEC-06] a reference passes as a secret, and whatever is one character away from one does not', () => {
   fc.assert(
     fc.property(scheme, place, (name, where) => {
       assert.equal(passes(`${name}://${where}`), true)
+    }),
+  )
+  fc.assert(
+    fc.property(otherScheme, place, (name, where) => {
+      assert.equal(passes(`${name}://${where}`), false)
     }),
   )
   const foreign = fc.constantFrom(' ', '\n', '\t', '\0', '#', '?', '%', '=', '&', '$', '"', 'é', '\u200b', '漢')

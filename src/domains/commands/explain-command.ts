@@ -74,10 +74,10 @@ const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${tex
 
 const words = (value: unknown) => text(value).replaceAll('_', ' ')
 
-/** The installation counts people who do not decide independently of the requester. Older events have a mark. */
-function sayTie({ tie, issued_by_requester }: HistoryEvent['payload']): string {
-  const said = issued_by_requester === true ? 'has credentials that the requester issued' : text(tie)
-  return said === '' ? '' : `, who ${said},`
+/** In whose place somebody decided, and what ties them to the requester where the installation counts it. Older events have a mark. */
+function sayAs({ tie, issued_by_requester, approved_for }: HistoryEvent['payload'], who: (actor: unknown) => string) {
+  const tied = issued_by_requester === true ? 'has credentials that the requester issued' : text(tie)
+  return `${approved_for === undefined ? '' : `, in place of ${who(approved_for)},`}${tied === '' ? '' : `, who ${tied},`}`
 }
 
 const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => Kind), Say]>> = {
@@ -105,12 +105,12 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
   approval_voted: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `${who(actor)}${sayTie(payload)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
+      `${who(actor)}${sayAs(payload, who)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
   ],
   approval_decided: [
     'approval',
     ({ payload, actor }, _, who) =>
-      `The answer of ${who(actor)}${sayTie(payload)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
+      `The answer of ${who(actor)}${sayAs(payload, who)} was ${words(payload['decision'] ?? payload['to'])}${because(payload['reason'])}.`,
   ],
   approval_blocked: [
     'approval',
@@ -231,7 +231,7 @@ export function actorsOf(
   edits: readonly ApprovalEdit[],
 ): readonly string[] {
   const approvers = events.flatMap(({ payload }) =>
-    typeof payload['approver'] === 'string' ? payload['approver'] : [],
+    [payload['approver'], payload['approved_for']].filter((actor) => typeof actor === 'string'),
   )
   return personIdsOf([
     command.requested_by,

@@ -32,7 +32,7 @@ export function openCommands(options: CommandOptions): Commands {
   const writes = openWriter(options)
   const approvalTypes = options.approvalTypes ?? openApprovalTypes(approvalTypesOf(options.catalog))
   const { reserveSlot, ...rest } = options
-  const facts = { ...undoFacts, ...options.facts }
+  const facts = { ...options.facts, ...undoFacts }
   const plain: CommandDeps = { ...rest, facts, approvalTypes, counts: openCounts(options), inserts, writes }
   const turns = reserveSlot && openCommandTurns(plain, reserveSlot)
   return {

@@ -22,12 +22,17 @@ export function requesterOf({ requested_by }: Pick<StoredCommand, 'requested_by'
   return isUuid(id) ? id : undefined
 }
 
+/** A condition about the command `c`: the agent that proposed it has lost its last key. */
+const hasLostAgent = (userId: string): string =>
+  `(c.context->>'agent' is not null and not exists (select from identity.api_keys k
+      where k.user_id = ${userId} and k.agent = c.context->>'agent' and k.revoked_at is null))`
+
 /**
  * A condition about the command `c`: the person may no longer act as at the request, and no operator has agreed to continue the command. `offset 0`:
  * Postgres looks for the answer of this command, where it could read every approval first.
  */
 export const isRequesterGone = (userId: string): string =>
-  `(${hasLeft(userId, 'c.workspace_id', `c.context->'metadata'->>'role'`)} and not exists (select from concord.approvals a
+  `((${hasLeft(userId, 'c.workspace_id', `c.context->'metadata'->>'role'`)} or ${hasLostAgent(userId)}) and not exists (select from concord.approvals a
       where a.command_id = c.command_id and a.approval_type = '${REQUESTER_GONE}' and a.status = 'approved' offset 0))`
 
 /** $1 user, $2 workspace, $3 command. */
@@ -99,7 +104,7 @@ function requestOf(
       : { arguments: command.payload, effects: [], policy_version: 'none', command_version: 'none' },
     packet: {
       requestedAction: `Continue ${command.task_name ?? command.command_type} although its requester may no longer act.`,
-      why: 'The requester left, has a lower role than at the request, or may not enter this workspace any more.',
+      why: 'The requester left, has a lower role than at the request, or may not enter this workspace any more; or the key of its agent was revoked.',
       affected: [effect_type],
       policy: 'Nothing begins in the name of a person who may no longer act.',
       afterApproval:

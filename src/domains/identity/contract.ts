@@ -10,11 +10,13 @@ import {
   parsedField,
   slugField,
   textField,
+  textView,
   timeView,
 } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { StoredApiKey } from './api-key.ts'
+import type { StoredDelegation } from './delegation.ts'
 import type { StoredOrgRole, StoredWorkspace } from './identity-repository.ts'
 import type { Invited } from './invitation.ts'
 import { emailForm, parseEmail, type StoredPerson } from './person.ts'
@@ -26,7 +28,7 @@ const platformRole = z.enum(platformRoles).meta({
   example: 'writer',
 })
 
-const name = (example: string) => nameField(example).meta({ description: 'Name for people.' })
+const name = (example: string) => nameField(example).meta({ description: 'Display name.' })
 
 const tools = z.array(z.string()).meta({ example: null, description: 'The tasks that the agent may propose.' })
 
@@ -49,10 +51,10 @@ export const meView = z
     tools: tools.nullable(),
     invitation_by: idView(
       'user',
-      'Who made an invitation for you that waits for your yes, or for another administrator.',
+      'Who issued an invitation for you that waits for your confirmation, or that of another administrator.',
     ).nullable(),
   })
-  .meta({ id: 'Me', description: 'Who you are, as the server sees you.' })
+  .meta({ id: 'Me', description: 'The caller, as the server knows it.' })
 
 export const workspaceView = z
   .object({
@@ -89,7 +91,7 @@ export const apiKeyView = z
       .meta({ description: 'Who holds it: the person, or an agent that acts for them.' }),
     agent: z.string().nullable().meta({ example: null, description: 'The name of the agent.' }),
     tools: tools.nullable(),
-    user_id: idView('user', 'Whose key it is.'),
+    user_id: idView('user', 'The user who owns the key.'),
     workspace_id: idView('workspace', 'The only workspace the key opens; null for all of the user.').nullable(),
     created_at: timeView('When it was created.'),
     expires_at: timeView('When it stops working.').nullable(),
@@ -192,9 +194,9 @@ export const personView = z
     role: platformRole,
     org_roles: z.array(z.string()).meta({ example: ['finance'] }),
     created_at: timeView('When they were created.'),
-    deactivated_at: timeView('Since when they may not sign in.').nullable(),
+    deactivated_at: timeView('When they were deactivated.').nullable(),
   })
-  .meta({ id: 'Person', description: 'Somebody of your organisation.' })
+  .meta({ id: 'Person', description: 'A person of your organisation.' })
 
 export const invitedPersonView = personView
   .extend({
@@ -225,7 +227,7 @@ export const invitePersonBody = z
     email: emailField.optional(),
     role: platformRole,
   })
-  .meta({ id: 'InvitePerson', description: 'Somebody new.' })
+  .meta({ id: 'InvitePerson', description: 'A new person.' })
 
 export const setRoleBody = z.strictObject({ role: platformRole }).meta({ id: 'SetPlatformRole' })
 export const deactivateBody = z
@@ -237,7 +239,7 @@ export const redeemBody = z
   .strictObject({ invitation: textField(200).meta({ example: 'ck_9f3b2c4d57a8_EXAMPLE' }) })
   .meta({ id: 'RedeemInvitation' })
 export const changedView = z
-  .object({ changed: z.boolean().meta({ description: 'False when it was so already.' }) })
+  .object({ changed: z.boolean().meta({ description: 'False when nothing had to change.' }) })
   .meta({ id: 'Changed' })
 
 export const orgRoleView = z
@@ -249,6 +251,46 @@ export const createOrgRoleBody = z
     name: nameField('Finance'),
   })
   .meta({ id: 'CreateOrgRole' })
+
+const PERSON_NAME = 'A user id, the subject at the identity provider, or the name behind `local:`.'
+export const delegateBody = z
+  .strictObject({
+    from: textField(255, { charsMin: 1 })
+      .optional()
+      .meta({ example: 'dora', description: `${PERSON_NAME} Omitted: you.` }),
+    to: textField(255, { charsMin: 1 }).meta({ example: 'ben', description: PERSON_NAME }),
+    until: instantField('2026-05-15T18:00:00Z').meta({ description: 'When it ends by itself; within a year.' }),
+  })
+  .meta({ id: 'Delegate', description: 'Who decides in whose place, until when.' })
+export const delegationView = z
+  .object({
+    delegation_id: idView('delegation'),
+    from_user_id: idView('user', 'In whose place.'),
+    from: textView('local:dora', 'Their display name.'),
+    to_user_id: idView('user', 'Who stands in.'),
+    to: textView('local:ben', 'The display name of the stand-in.'),
+    until: timeView('When it ends by itself.'),
+    made_by: idView('user', 'Who made it.'),
+    created_at: timeView('When it was made.'),
+    ended_at: timeView('When it was ended before its time; null: it was not.').nullable(),
+  })
+  .meta({ id: 'Delegation', description: 'A person decides approvals in the place of another until a time.' })
+export type DelegationView = z.infer<typeof delegationView>
+
+export function toDelegationView(delegation: StoredDelegation): DelegationView {
+  const [maker = delegation.from_user_id] = delegation.made_by
+  return {
+    delegation_id: encodeId('delegation', delegation.id),
+    from_user_id: encodeId('user', delegation.from_user_id),
+    from: delegation.from_name,
+    to_user_id: encodeId('user', delegation.to_user_id),
+    to: delegation.to_name,
+    until: formatInstant(delegation.until),
+    made_by: encodeId('user', maker),
+    created_at: formatInstant(delegation.created_at),
+    ended_at: orNull(delegation.ended_at, formatInstant),
+  }
+}
 
 export type PersonView = z.infer<typeof personView>
 export type InvitedPersonView = z.infer<typeof invitedPersonView>

@@ -14,6 +14,8 @@ const identityEventTypes = {
   user_role_changed: 'audit',
   user_deactivated: 'audit',
   user_reactivated: 'audit',
+  delegation_created: 'audit',
+  delegation_ended: 'audit',
   org_role_created: 'audit',
   org_role_granted: 'audit',
   org_role_revoked: 'audit',
@@ -33,6 +35,7 @@ type Fact = { readonly type: IdentityEventType; readonly payload: Readonly<Recor
 /** The target of an event is the most specific thing that its payload names. */
 const targets = [
   ['job_id', 'job'],
+  ['delegation_id', 'delegation'],
   ['key_id', 'api_key'],
   ['user_id', 'user'],
   ['role_id', 'org_role'],

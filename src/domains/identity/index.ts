@@ -23,6 +23,9 @@ export {
   createOrgRoleBody,
   createWorkspaceBody,
   deactivateBody,
+  delegateBody,
+  type DelegationView,
+  delegationView,
   giveOrgRoleBody,
   type InvitedPersonView,
   invitedPersonView,
@@ -35,6 +38,7 @@ export {
   redeemBody,
   setRoleBody,
   toApiKeyView,
+  toDelegationView,
   toInvitedPersonView,
   toMeView,
   toOrgRoleView,
@@ -66,5 +70,6 @@ export {
   redeemInvitation,
 } from './invitation.ts'
 export { authorize, decideUnbound, type PlatformRole, platformRoles } from './principal.ts'
+export { delegate, endDelegation, listDelegations } from './delegation.ts'
 export type { IdentityDeps } from './deps.ts'
 export type { Principal } from '#kernel/actor'

@@ -23,6 +23,7 @@ import {
   type StoredPerson,
 } from './person.ts'
 import { type PlatformRole, refusePerson } from './principal.ts'
+import { tellPeople } from './tell-people.ts'
 
 export type InvitePerson = {
   /** `local:<name>`, or the subject at the identity provider. The latter signs in there and needs no invitation. */
@@ -117,6 +118,15 @@ async function writeInvitation(
     expires_at: expiresAt.toISOString(),
   }
   await appendOrgEvent(tx, deps, actor, { type: 'user_invited', orgId: person.org_id, payload })
+  if (isHeld) {
+    await tellPeople(tx, deps, actor, {
+      orgId: person.org_id,
+      userIds: [person.id],
+      toAdmins: true,
+      subject: `A new invitation for ${person.external_id} waits for a second yes`,
+      text: `${actor.principal.externalId} made it. With the yes it takes the place of every key of ${person.external_id}. The person agrees, or an administrator who is independent of the maker: concord people confirm ${person.external_id}.`,
+    })
+  }
   return accept({ person, invitation: { text: key, expiresAt, isHeld } })
 }
 

@@ -5,39 +5,64 @@ import { type Sql, statement } from '#store'
 import { findOrgBySlug, findWorkspaceBySlug } from './identity-repository.ts'
 import { lowerRole, type PlatformRole } from './principal.ts'
 
-/** The slugs of the org roles of user `u`: a sub-select, because a join would repeat the wide row once per role. */
-export const ORG_ROLES = `array(select r.slug
+/** The slugs of the org roles of a user: a sub-select, because a join would repeat the wide row once per role. */
+const orgRolesOf = (user: string) => `array(select r.slug
                   from identity.org_role_memberships m
                   join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
-                 where m.user_id = u.id and m.org_id = u.org_id
-                 order by r.slug) as org_roles`
+                 where m.user_id = ${user}.id and m.org_id = ${user}.org_id
+                 order by r.slug)`
 
-/** What shows whether a person decides independently of somebody else. */
-export type Origins = {
+/** Of user `u`. */
+export const ORG_ROLES = `${orgRolesOf('u')} as org_roles`
+
+type OwnOrigins = {
   /** Everybody through whose hands the credentials of the person came. */
   readonly issuers: readonly string[]
   /** The org roles of the person: through whose hands they came, and when. */
   readonly grants: readonly { readonly role: string; readonly by: readonly string[]; readonly at: string }[]
 }
 
-/** The origins of user `u`, as JSON. */
-const ORIGINS = `json_build_object('issuers', u.issuers, 'grants', coalesce((
+/** A person in whose place another may decide: who may act in the workspace now, through whose hands the delegation came, and when. */
+type Represented = {
+  readonly user_id: string
+  readonly external_id: string
+  readonly org_roles: readonly string[]
+  readonly origins: OwnOrigins
+  readonly by: readonly string[]
+  readonly at: string
+}
+
+/** What shows whether a person decides independently of somebody else, and in whose place. */
+export type Origins = OwnOrigins & { readonly stands_for: readonly Represented[] }
+
+const ownOrigins = (user: string) => `'issuers', ${user}.issuers, 'grants', coalesce((
             select json_agg(json_build_object('role', r.slug, 'by', m.granted_by, 'at', m.created_at))
               from identity.org_role_memberships m
               join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
-             where m.user_id = u.id and m.org_id = u.org_id), '[]'))`
+             where m.user_id = ${user}.id and m.org_id = ${user}.org_id), '[]')`
 
-/** A column with the origins of a person; null if there is no such person. */
-export const originsColumn = (userId: string) => `(select ${ORIGINS} from identity.users u where u.id = ${userId})`
+/** The origins of user `u`, as JSON. A stand-in has no share in what the represented person has by delegation. */
+const originsIn = (workspaceId: string) => `json_build_object(${ownOrigins('u')}, 'stands_for', coalesce((
+            select json_agg(json_build_object('user_id', p.id, 'external_id', p.external_id, 'org_roles', ${orgRolesOf('p')},
+                     'origins', json_build_object(${ownOrigins('p')}), 'by', d.made_by, 'at', d.created_at) order by d.id)
+              from identity.delegations d
+              join identity.users p on p.org_id = d.org_id and p.id = d.from_user_id
+              join identity.workspaces w on w.org_id = p.org_id and w.id = ${workspaceId} and w.archived_at is null
+             where d.to_user_id = u.id and d.ended_at is null and d.until > statement_timestamp()
+               and p.deactivated_at is null and p.role <> 'reader' and ${mayEnter('p.id')}), '[]'))`
 
-/** $1 user. */
+/** A column with the origins of a person in a workspace; null if there is no such person. */
+export const originsColumn = (userId: string, workspaceId: string) =>
+  `(select ${originsIn(workspaceId)} from identity.users u where u.id = ${userId})`
+
+/** $1 user, $2 workspace. */
 const findOriginsSql = statement<{ readonly origins: Origins | null }>(
   'identity.find_origins',
-  `select ${originsColumn('$1::uuid')} as origins`,
+  `select ${originsColumn('$1::uuid', '$2::uuid')} as origins`,
 )
 
-export async function findOrigins(sql: Sql, userId: string): Promise<Origins | undefined> {
-  const [row] = await sql.run(findOriginsSql, [userId])
+export async function findOrigins(sql: Sql, userId: string, workspaceId: string): Promise<Origins | undefined> {
+  const [row] = await sql.run(findOriginsSql, [userId, workspaceId])
   return row?.origins ?? undefined
 }
 
@@ -140,7 +165,7 @@ type ActiveRow = {
 /** $1 workspace, $2 users, $3 slugs of org roles, $4 also every administrator. */
 const listActiveSql = statement<ActiveRow>(
   'identity.list_active',
-  `select u.id as user_id, u.external_id, u.role, ${ORIGINS} as origins,
+  `select u.id as user_id, u.external_id, u.role, ${originsIn('$1::uuid')} as origins,
           ${ORG_ROLES}
      from identity.workspaces w
      join identity.users u on u.org_id = w.org_id

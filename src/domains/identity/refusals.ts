@@ -20,6 +20,9 @@ export const identityRefusals = {
   'identity.user.last_admin': ['conflict', 'Make another person an administrator first.'],
   'identity.user.deactivated': ['conflict', 'Reactivate the person first.'],
   'identity.user.outside': ['conflict', 'Change it at the identity provider where the person signs in.'],
+  'identity.delegation.self': ['invalid', 'Name another person to stand in.'],
+  'identity.delegation.to_maker': ['forbidden', 'The person or another administrator makes the delegation.'],
+  'identity.delegation.not_found': ['not_found', 'List the delegations that concern you.'],
   'identity.invitation.own': ['forbidden', 'The person or another administrator agrees with their own key.'],
   'identity.invitation.not_independent': [
     'forbidden',

@@ -52,7 +52,7 @@ export const subjectField = () =>
     type: 'string',
     ...subjectForm,
     example: SUBJECT,
-    description: 'Whom it is about, as kind:id.',
+    description: 'The subject, as kind:id.',
   })
 
 export const proposeMemoryBody = z
@@ -69,9 +69,14 @@ export const proposeMemoryBody = z
       example: 'travel.seat',
       description: 'What it is about: of two memories with one key only one is in force.',
     }),
-    confidence: z.number().min(0).max(1).optional().meta({ example: 0.95, description: 'How sure it is.' }),
+    confidence: z
+      .number()
+      .min(0)
+      .max(1)
+      .optional()
+      .meta({ example: 0.95, description: 'The confidence, from 0 to 1.' }),
     expires_at: instant('When it ends.'),
-    temporary: z.boolean().optional().meta({ example: false, description: 'It needs an end.' }),
+    temporary: z.boolean().optional().meta({ example: false, description: 'A temporary memory needs `expires_at`.' }),
     sensitivity: memorySensitivity.optional(),
     schema_name: label('user.travel_preferences', 'The memory schema it follows.'),
     task_type: label('book_trip', 'The kind of task that should find it.'),
@@ -82,7 +87,7 @@ export const proposeMemoryBody = z
       .optional()
       .meta({ example: [MEMORY_ID], description: 'The memories it was made from; they are forgotten together.' }),
     idempotency_key: keyField('crm-4711-seat').optional(),
-    supersedes: idField('memory').optional().meta({ description: 'What it replaces.' }),
+    supersedes: idField('memory').optional().meta({ description: 'The memory that it replaces.' }),
   })
   .meta({ id: 'ProposeMemoryBody', description: 'Something to remember.' })
 
@@ -90,12 +95,12 @@ export type ProposedMemory = Omit<z.infer<typeof proposeMemoryBody>, 'subject' |
   Subject & { readonly content: JsonObject }
 
 const common = {
-  subject: textView(SUBJECT, 'Whom it is about.'),
+  subject: textView(SUBJECT, 'The subject.'),
   scope: memoryScope,
   memory_type: memoryType,
   content: z.record(z.string(), z.unknown()).meta({ example: { seat: 'aisle' }, description: 'Empty: it was erased.' }),
   fact_key: textView('travel.seat', 'What it is about.'),
-  confidence: z.number().nullable().meta({ example: 0.95, description: 'How sure it is.' }),
+  confidence: z.number().nullable().meta({ example: 0.95, description: 'The confidence, from 0 to 1.' }),
   sensitivity: memorySensitivity,
   schema_name: textView('user.travel_preferences', 'Its memory schema.').nullable(),
   task_type: textView('book_trip', 'The kind of task it is for.').nullable(),
@@ -110,10 +115,10 @@ export const memoryView = z
     memory_id: idView('memory', 'The memory.'),
     status: memoryStatus,
     ...common,
-    superseded_by: idView('memory', 'What took its place.').nullable(),
+    superseded_by: idView('memory', 'The memory that replaced it.').nullable(),
     command_id: idView('command', 'The command that wrote it.').nullable(),
     updated_at: timeView('When it last changed or was confirmed.'),
-    score: z.number().nullable().meta({ example: 0.6, description: 'How well it fits the text that was asked for.' }),
+    score: z.number().nullable().meta({ example: 0.6, description: 'How well it matches the search text.' }),
   })
   .meta({ id: 'Memory', description: 'One memory.' })
 
@@ -124,7 +129,7 @@ export const memoryListView = z
       description: 'The list ended at 4 MiB, before its limit. Narrow the search, or read single memories by id.',
     }),
   })
-  .meta({ id: 'MemoryList', description: 'What was found, best first; the read is on record.' })
+  .meta({ id: 'MemoryList', description: 'The memories found, best match first. The search is recorded.' })
 
 export const candidateView = z
   .object({
@@ -133,9 +138,9 @@ export const candidateView = z
     ...common,
     command_id: idView('command', 'The command that decides it.'),
     agent_run_id: idView('agent_run', 'The run that proposed it.').nullable(),
-    approval_id: idView('approval', 'The question about it.').nullable(),
+    approval_id: idView('approval', 'The approval of it.').nullable(),
     memory_id: idView('memory', 'The memory it became.').nullable(),
-    supersedes: idView('memory', 'What it would replace.').nullable(),
+    supersedes: idView('memory', 'The memory that it would replace.').nullable(),
     derived_from: z.array(z.string()).meta({ example: [MEMORY_ID], description: 'What it was made from.' }),
     decided_at: timeView('When it was decided.').nullable(),
   })
@@ -143,7 +148,7 @@ export const candidateView = z
 
 export const proposedView = candidateView
   .extend({ is_new: z.boolean().meta({ description: 'False: this key was used before, for the same.' }) })
-  .meta({ id: 'ProposedMemory', description: 'The candidate, and by its status what became of it so far.' })
+  .meta({ id: 'ProposedMemory', description: 'The candidate with its present status.' })
 
 export const grantConsentBody = z
   .strictObject({
@@ -157,7 +162,7 @@ export const grantConsentBody = z
 export const consentView = z
   .object({
     memory_consent_id: idView('memory_consent', 'The consent.'),
-    subject: textView(SUBJECT, 'Whose it is.'),
+    subject: textView(SUBJECT, 'The subject who gave it.'),
     memory_type: memoryType,
     scope: memoryScope,
     granted_by: idView('user', 'Who gave or recorded it.'),
@@ -177,14 +182,17 @@ export const candidateDetailView = candidateView
 export const placeHoldBody = z
   .strictObject({
     subject: subjectField(),
-    reason: textField(500, { filled: true }).meta({ example: 'Case 2026-17', description: 'Why it must be kept.' }),
+    reason: textField(500, { filled: true }).meta({
+      example: 'Case 2026-17',
+      description: 'Why the data must be kept.',
+    }),
   })
   .meta({ id: 'PlaceHoldBody', description: 'What must not be forgotten.' })
 
 export const holdView = z
   .object({
     memory_hold_id: idView('memory_hold', 'The hold.'),
-    subject: textView(SUBJECT, 'Whom it is about.'),
+    subject: textView(SUBJECT, 'The subject.'),
     reason: textView(
       'Case 2026-17',
       'Why it must be kept; null for everybody but administrators and data owners.',
@@ -205,15 +213,15 @@ export const forgetBody = z
     subject: subjectField(),
     idempotency_key: keyField('forget-4711').optional(),
   })
-  .meta({ id: 'ForgetBody', description: 'Whom to forget.' })
+  .meta({ id: 'ForgetBody', description: 'The subject to forget.' })
 
 export const previewForgetBody = z
   .strictObject({ subject: subjectField() })
-  .meta({ id: 'PreviewForgetBody', description: 'Whom it would be about.' })
+  .meta({ id: 'PreviewForgetBody', description: 'The subject to preview.' })
 
 export const decideCandidateBody = z
   .strictObject({ reason: textField(2_000).optional().meta({ example: 'She told me so.', description: 'Why.' }) })
-  .meta({ id: 'DecideCandidateBody', description: 'The reason for a yes or a no.' })
+  .meta({ id: 'DecideCandidateBody', description: 'The reason for the decision.' })
 
 export const consentListView = z
   .object({ items: z.array(consentView) })
@@ -230,7 +238,7 @@ const knownItem = z.object({
 
 export const forgetPreviewView = z
   .object({
-    subject: textView(SUBJECT, 'Whom it is about.'),
+    subject: textView(SUBJECT, 'The subject.'),
     is_shown: z
       .boolean()
       .meta({ description: 'False: only the person, data owners and administrators see what there is.' }),
@@ -246,7 +254,7 @@ export const erasureView = z
   .object({
     memory_erasure_id: idView('memory_erasure', 'The erasure.'),
     command_id: idView('command', 'The command that carries it out.'),
-    subject: textView(SUBJECT, 'Whom it is about; null once it is closed.').nullable(),
+    subject: textView(SUBJECT, 'The subject; null once the erasure is closed.').nullable(),
     subject_digest: textView('9f86d081884c7d65', 'SHA-256 over the erasure, the kind and the id.'),
     requested_by: idView('user', 'Who asked.'),
     requested_at: timeView('When.'),

@@ -157,6 +157,7 @@ export {
   readPlans,
   readSchedule,
   readStatus,
+  runsAsPlanned,
   type ScheduleReport,
   scheduleView,
   toFiringView,

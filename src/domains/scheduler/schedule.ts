@@ -22,6 +22,7 @@ import {
   showIdOrNull,
   showTime,
   type StoredFiring,
+  type StoredJob,
   type StoredJobType,
   type StoredReservation,
   type StoredSchedule,
@@ -152,6 +153,22 @@ export function digestSchedule(
     if (!old.ok) return old
     const prepared = prepareFiring(reader, changedRow(old.value, changes))
     return prepared.ok ? digestLines(reader, [prepared.value]) : prepared
+  })
+}
+
+/** Whether a job runs what its template or its schedule makes now: the work of an author who was allowed to plan it. */
+export function runsAsPlanned(scheduler: Scheduler, job: StoredJob): Decision<boolean> {
+  return scheduler.db.read((reader) => {
+    const schedule = job.schedule_id === null ? undefined : requireSchedule(reader, job.schedule_id)
+    const template = job.template_id === null ? undefined : requireTemplate(reader, job.template_id)
+    const plans = [
+      schedule?.ok ? prepareFiring(reader, schedule.value) : undefined,
+      template?.ok ? prepareFromTemplate(template.value, {}) : undefined,
+    ]
+    const [own, ...planned] = [job, ...plans.flatMap((plan) => (plan?.ok ? [plan.value] : []))].map((line) =>
+      digestLines(reader, [line]),
+    )
+    return accept(planned.some((digest) => own?.ok && digest.ok && digest.value === own.value))
   })
 }
 

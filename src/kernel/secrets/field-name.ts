@@ -2,16 +2,19 @@
 import type { JsonObject, JsonValue } from '../json-value.ts'
 import { isSecretReference } from './reference.ts'
 import { isSecretName } from './secret-name.ts'
+import { isAuthMethod } from './spoken-secret.ts'
 
-const NAME_OF_PAIR =
-  /^(?:name|key|field|header|label|param|parameter|variable|env|property|attribute|type|kind|id|k|n)$/i
-const VALUE_OF_PAIR = /^(?:values?|val|v|data|content|text|default|plain|raw|secret)$/i
+const NAMES_OF_PAIR =
+  'name key field header label param parameter variable env property attribute type kind id k n Name Key Field Header Label Type'.split(
+    ' ',
+  )
+const VALUE_OF_PAIR = /^(?:[vV]alues?|val|v|[dD]ata|[cC]ontent|[tT]ext|[dD]efault|plain|raw)$/
+/** Most texts are no names. */
+const MAY_BE_NAME = /pass|pwd|pw|secret|token|key|cred|auth|cookie|pin|otp|cv[vc]|csc|jwt|bearer|code|phrase|word/i
 const NAME_CHARS_MAX = 64
 
 /** `auth: { method: 'basic' }` describes how to log in: only its own texts are secrets. */
 const IS_ABOUT = /auth$/i
-const AUTH_METHOD =
-  /^(?:none|no|off|on|basic|bearer|digest|negotiate|ntlm|oauth2?|oidc|saml|ldap|jwt|mtls|kerberos|sso|apikey|api[-_]key|token|password|required|optional|anonymous|public|private|default|inherit)$/i
 
 /** Returns the name of the secret that a field holds, or '' if none of its names is one. `outer` is the nearest name around the object. */
 export function nameOfField(object: JsonObject, field: string, outer: string): string {
@@ -22,9 +25,10 @@ export function nameOfField(object: JsonObject, field: string, outer: string): s
 }
 
 function namesInPair(object: JsonObject): readonly string[] {
-  return Object.entries(object).flatMap(([field, text]) =>
-    NAME_OF_PAIR.test(field) && typeof text === 'string' && text.length <= NAME_CHARS_MAX ? [text] : [],
-  )
+  return NAMES_OF_PAIR.flatMap((field) => {
+    const text = Object.hasOwn(object, field) ? object[field] : undefined
+    return typeof text === 'string' && text.length <= NAME_CHARS_MAX ? [text] : []
+  })
 }
 
 /** The same for an item of a list: `['X-Api-Key', 'x']` in a list of pairs, `['--password', 'x']`, `['password', 'hunter2']`. */
@@ -32,6 +36,7 @@ export function nameOfItem(list: readonly JsonValue[], at: number, outer: string
   if (outer !== '') return outer
   const [before, item] = [at > 0 ? list[at - 1] : undefined, list[at]]
   if (typeof before !== 'string' || typeof item !== 'string' || before.length > NAME_CHARS_MAX) return ''
+  if (!MAY_BE_NAME.test(before)) return ''
   const [, dashes = '', name = ''] = /^(-{0,2})([\w.-]+?)[:=]?$/.exec(before) ?? []
   // A list of names has words: ['password', 'email'].
   const isPair = dashes === '' ? (isInList && list.length === 2) || /\d|[^\w\s-]/.test(item) : !item.startsWith('-')
@@ -43,7 +48,7 @@ export function isNamedSecret(name: string, value: JsonValue): boolean {
   if (name === '') return false
   if (typeof value === 'number') return isSecretName(name, true)
   if (typeof value !== 'string' || value.trim() === '' || isSecretReference(value)) return false
-  return !(IS_ABOUT.test(name) && AUTH_METHOD.test(value))
+  return !isAuthMethod(name, value)
 }
 
 /** The levels of JSON in texts that are read. */

@@ -236,6 +236,11 @@ const MENTIONED: readonly string[] = [
   'password:\nusername:',
   'password: \n- one\n- two2',
   'secret: vault://x/y',
+  'secret://team/db_1',
+  'Auth: OAuth2',
+  'auth: SAML2.0',
+  'pass: 95%',
+  'pass: 120, fail: 3',
 ]
 
 const HELD: readonly JsonObject[] = [
@@ -345,6 +350,8 @@ const NOT_HELD: readonly JsonObject[] = [
   { encoded: 'x' },
   { list: ['--verbose', '--password'] },
   { pass: true },
+  { pass: 120, fail: 3 },
+  { auth: 'OAuth2' },
 ]
 
 test('[SEC-06] a text that tells a secret has one, and its redaction has none', () => {

@@ -92,6 +92,8 @@ function afterValue(match: RegExpExecArray): string {
 function isAssignment(match: RegExpExecArray, value: RegExpExecArray): boolean {
   const { close = '', sign = '' } = match.groups ?? {}
   const { secret = '', quote } = value.groups ?? {}
+  // `secret://team/db` is an address.
+  if (sign === ':' && secret.startsWith('//')) return false
   const name = secretNameAt(match) ?? ''
   const isStrong = quote !== undefined && /["'`]/.test(close)
   if (isStrong || sign.includes('=') || sign === '>') return isAssignedSecret(name, secret, isStrong)

@@ -9,7 +9,7 @@ const WORD = /^(?:cvv2?|cvc2?|csc|pin|otps?|totp|pw|jwt|bearer|creds?)$/
 const WHOLE = /^(?:(?:proxy|http|x)?authorization|(?:set|session|auth|http)?cookies?|x?auth|pass)$/
 /** Secrets that people write as numbers. */
 const NUMBER =
-  /(?:p[a4]ssw[o0]rd|passwd|passwort|kennwort|passcode|pwd|(?:otp|totp|mfa|2fa|twofactor|onetime|login|recovery|backup|security|access)code|^pass)s?$/
+  /(?:p[a4]ssw[o0]rd|passwd|passwort|kennwort|passcode|pwd|(?:otp|totp|mfa|2fa|twofactor|onetime|login|recovery|backup|security|access)code)s?$/
 const NUMBER_WORD = /^(?:cvv2?|cvc2?|csc|pin|otps?|totp)$/
 /** A mark of a place in a list is no secret: `next_page_token`. */
 const PLACE = /(?:page|next|previous|continuation|cursor|sync|resume|skip|start|delta)tokens?$/

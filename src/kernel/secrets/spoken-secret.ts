@@ -42,9 +42,17 @@ function isNoWord(text: string): boolean {
   return /\d|[^\p{L}\-./'’:]|\p{Ll}\p{Lu}/u.test(text) || text.length >= 20
 }
 
+const AUTH_METHOD =
+  /^(?:none|no|off|on|basic|bearer|digest|negotiate|ntlm|oauth ?(?:2(?:\.0)?)?|oidc|saml ?(?:2(?:\.0)?)?|ldap|jwt|mtls|kerberos|sso|apikey|api[-_]key|token|password|required|optional|anonymous|public|private|default|inherit)$/i
+
+/** `auth: basic` says how to log in. */
+export function isAuthMethod(name: string, value: string): boolean {
+  return /auth$/i.test(name) && AUTH_METHOD.test(value)
+}
+
 /** Without the punctuation and the markup around it. */
 function bareOf(value: string): string {
-  return value.replace(/[.,;:!?)\]}*|]+$/, '').replace(/^[([{<*]+(?=\w)/, '')
+  return value.replace(/(?<![.,;:!?)\]}*|])[.,;:!?)\]}*|]+$/, '').replace(/^[([{<*]+(?=\w)/, '')
 }
 
 export function isPlaceholder(value: string): boolean {
@@ -68,7 +76,10 @@ export function isSpokenSecret(value: string, rest: string): boolean {
   if (!isNoWord(bare)) {
     const word = bare.toLowerCase()
     const isProse = PROSE.has(word) || PROSE_END.test(word)
-    return (!isProse && endsSentence(value, rest) && !isPlaceholder(bare)) || isPhrase(value + rest)
+    return (
+      (!isProse && endsSentence(value, rest) && !isPlaceholder(bare)) ||
+      (/^ [a-z]{3}/.test(rest) && isPhrase(value + rest))
+    )
   }
   if (isPlaceholder(bare) || DATE.test(bare) || WEB_ADDRESS.test(bare)) return false
   return !/^\d+$/.test(bare) || !UNIT.test(rest)
@@ -86,7 +97,7 @@ function isPhrase(text: string): boolean {
 /** A value that a program would read: `name=value`, `"name":"value"`, `--name value`. */
 export function isAssignedSecret(name: string, value: string, isStrong: boolean): boolean {
   const bare = bareOf(value)
-  if (bare === '' || isPlaceholder(bare)) return false
+  if (bare === '' || isPlaceholder(bare) || isAuthMethod(name, bare)) return false
   const isNumber = isSecretName(name, true)
   if (/^\d+$/.test(bare)) return isNumber && (isStrong || bare.length >= 3)
   if (isStrong) return true
@@ -99,6 +110,8 @@ export function isWrittenSecret(name: string, value: string, rest: () => string,
   if (!isNoWord(bare))
     return isSign && (isSecretName(name, true) || /phrase$/i.test(name)) && isSpokenSecret(value, rest())
   if (/^\d+$/.test(bare)) return bare.length >= 3 && isSecretName(name, true) && !UNIT.test(rest())
+  // `pass: 95%` is the result of a test.
+  if (isAuthMethod(name, bare) || (/^pass$/i.test(name) && !/[a-z]/i.test(bare))) return false
   if (/pin\d*$/i.test(name) || isPlaceholder(bare) || DATE.test(bare) || WEB_ADDRESS.test(bare)) return false
   return bare.length >= (isSecretName(name, true) ? 3 : 5)
 }

@@ -9,6 +9,11 @@ breakEveryRule(
   ['concord.approvals'],
   [
     {
+      constraint: 'approvals_approved_for_ck',
+      table: 'concord.approvals',
+      by: { approved_for: ['user:bob'] },
+    },
+    {
       constraint: 'approvals_idempotency_key_uq',
       table: 'concord.approvals',
       given: { idempotency_key: 'a1' },

@@ -13,8 +13,41 @@ breakEveryRule(
     'identity.org_role_memberships',
     'identity.workspaces',
     'identity.api_keys',
+    'identity.delegations',
+    'identity.messages',
   ],
   [
+    {
+      constraint: 'delegations_from_fk',
+      table: 'identity.delegations',
+      by: ({ elsewhere }) => ({ from_user_id: elsewhere.user }),
+    },
+    {
+      constraint: 'delegations_to_fk',
+      table: 'identity.delegations',
+      by: ({ elsewhere }) => ({ to_user_id: elsewhere.user }),
+    },
+    {
+      constraint: 'delegations_self_ck',
+      table: 'identity.delegations',
+      by: ({ here }) => ({ to_user_id: here.user, made_by: [here.other] }),
+    },
+    {
+      constraint: 'delegations_made_by_ck',
+      table: 'identity.delegations',
+      by: ({ here }) => [{ made_by: [] }, { made_by: [here.other] }],
+    },
+    {
+      constraint: 'delegations_times_ck',
+      table: 'identity.delegations',
+      by: [{ created_at: '-infinity' }, { until: 'infinity' }, { until: '2020-01-01' }, { ended_at: 'infinity' }],
+    },
+    {
+      constraint: 'messages_user_fk',
+      table: 'identity.messages',
+      by: ({ elsewhere }) => ({ user_id: elsewhere.user }),
+    },
+    { constraint: 'messages_times_ck', table: 'identity.messages', by: [forever, { read_at: 'infinity' }] },
     {
       constraint: 'orgs_slug_uq',
       table: 'identity.orgs',

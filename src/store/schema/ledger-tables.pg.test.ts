@@ -87,7 +87,7 @@ const printed: readonly Printed[] = [
       review_packet jsonb!, status text! = 'pending'::text, expires_at at, created_at at! = now(), decided_at at, decided_by text,
       decision_reason text, idempotency_key text, payload_hash text!`,
     added:
-      'workspace_id, self_decision_allowed, superseded_by, approvals_required, approver_roles, approved_by, domain_effect_id, vote_key_id, vote_key_is_agent',
+      'workspace_id, self_decision_allowed, superseded_by, approvals_required, approver_roles, approved_by, approved_for, domain_effect_id, vote_key_id, vote_key_is_agent',
     indexes: [],
     keys: ['PRIMARY KEY (approval_id)', 'UNIQUE (idempotency_key, workspace_id)'],
   },

@@ -47,6 +47,7 @@ const REFUND = 'invoice.refund'
 const payload = z.strictObject({
   invoice: z.string().trim().min(1),
   note: z.string().optional(),
+  reference: z.string().nullable().optional(),
   account: z.strictObject({ iban: z.string(), bank: z.string().optional() }).optional(),
   decide: z.string().default('allow'),
 })

@@ -129,6 +129,7 @@ const tasks: Readonly<Record<string, Task>> = {
     effects: ['pay.steady', 'pay.steady', 'pay.held'],
     type: { cancellation_mode: 'compensate_then_stop', compensation: { supported: true } },
   },
+  'Pay and regret': { effects: ['pay.steady', 'pay.steady'] },
   'Pay on the second run': { effects: ['pay.steady', 'pay.refused'] },
   'Pay slowly': { effects: ['pay.slow'] },
   'Pay in doubt': { effects: ['pay.doubtful'] },

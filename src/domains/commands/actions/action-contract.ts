@@ -34,7 +34,7 @@ export const proposeActionBody = z
       description: 'The same key again is the same proposal. Kept apart from the keys of other requests.',
     }),
   })
-  .meta({ id: 'ProposeAction', description: 'What an agent would like to do.' })
+  .meta({ id: 'ProposeAction', description: 'An action that an agent proposes.' })
 
 export const actionView = z
   .object({

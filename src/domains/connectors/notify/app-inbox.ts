@@ -1,6 +1,6 @@
-/** The inbox of a person in the app: the messages to them, the newest first, and which they have read. */
+/** The inbox of a person in the app: the messages to them, the newest first, and which they have read. Messages about people are in every workspace. */
 import { z } from 'zod'
-import { idView } from '#contract'
+import { idView, orNull } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -8,7 +8,7 @@ import { type Paged, pageText, type Sql, statement } from '#store'
 
 export type StoredNotification = {
   readonly connector_invocation_id: string
-  readonly command_id: string
+  readonly command_id: string | null
   readonly subject: string
   readonly text: string
   readonly created_at: Date
@@ -27,35 +27,44 @@ const SENT_TO = `t.workspace_id = $1::uuid and t.operation = 'send_app_notificat
 /** $3 the person, $4 limit, $5 whether only unread messages, $6 one message or null, $7 only messages before this one, or null. */
 const listNotificationsSql = statement<StoredNotification & Paged>(
   'connectors_list_notifications',
-  pageText(`select t.connector_invocation_id, t.command_id, t.request_payload ->> 'subject' as subject,
-          t.request_payload ->> 'text' as text, t.created_at, r.read_at
-     from concord.connector_invocations t
-     left join concord.notification_reads r
-       on r.workspace_id = t.workspace_id and r.connector_invocation_id = t.connector_invocation_id and r.user_id = $3::uuid
-    where ${SENT_TO}
-      and (not $5::boolean or r.read_at is null)
-      and ($6::uuid is null or t.connector_invocation_id = $6::uuid)
-      and ($7::uuid is null or t.connector_invocation_id < $7::uuid)
-    order by t.connector_invocation_id desc
+  pageText(`select n.* from (
+     select t.connector_invocation_id, t.command_id, t.request_payload ->> 'subject' as subject,
+            t.request_payload ->> 'text' as text, t.created_at, r.read_at
+       from concord.connector_invocations t
+       left join concord.notification_reads r
+         on r.workspace_id = t.workspace_id and r.connector_invocation_id = t.connector_invocation_id and r.user_id = $3::uuid
+      where ${SENT_TO}
+     union all
+     select m.id, null, m.subject, m.text, m.created_at, m.read_at from identity.messages m where m.user_id = $3::uuid) n
+    where (not $5::boolean or n.read_at is null)
+      and ($6::uuid is null or n.connector_invocation_id = $6::uuid)
+      and ($7::uuid is null or n.connector_invocation_id < $7::uuid)
+    order by n.connector_invocation_id desc
     limit $4`),
 )
 
 /** $1 workspace, $2 names of the recipient, $3 the person, $4 one message or null for all, $5 now. Returns the messages that were unread. */
 const markNotificationsReadSql = statement<{ readonly connector_invocation_id: string }>(
   'connectors_mark_notifications_read',
-  `insert into concord.notification_reads (connector_invocation_id, user_id, read_at, workspace_id)
+  `with told as (
+     update identity.messages m set read_at = $5
+      where m.user_id = $3::uuid and m.read_at is null and ($4::uuid is null or m.id = $4::uuid)
+     returning m.id as connector_invocation_id
+   ), marked as (
+   insert into concord.notification_reads (connector_invocation_id, user_id, read_at, workspace_id)
    select t.connector_invocation_id, $3::uuid, $5, t.workspace_id
      from concord.connector_invocations t
     where ${SENT_TO}
       and ($4::uuid is null or t.connector_invocation_id = $4::uuid)
    on conflict do nothing
-   returning connector_invocation_id`,
+   returning connector_invocation_id)
+   select connector_invocation_id from marked union all select connector_invocation_id from told`,
 )
 
 export const notificationView = z
   .object({
     notification_id: idView('connector_invocation', 'The call that sent it.'),
-    command_id: z.string(),
+    command_id: z.string().nullable().meta({ description: 'The command that it is about; null: none.' }),
     subject: z.string(),
     text: z.string(),
     created_at: z.string().meta({ format: 'date-time' }),
@@ -132,7 +141,7 @@ export async function readAllNotifications(
 export function toNotificationView(row: StoredNotification): z.infer<typeof notificationView> {
   return {
     notification_id: encodeId('connector_invocation', row.connector_invocation_id),
-    command_id: encodeId('command', row.command_id),
+    command_id: orNull(row.command_id, (id) => encodeId('command', id)),
     subject: row.subject,
     text: row.text,
     created_at: formatInstant(row.created_at),
