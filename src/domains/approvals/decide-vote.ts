@@ -48,7 +48,7 @@ export const REASON_CHARS_MAX = 2_000
 export type Sibling = Pick<StoredApproval, 'status' | 'payload_hash' | 'approver' | 'approved_by' | 'approved_for'>
 
 /** The person who edited the content is one of its authors. */
-export function isAuthor({ request_payload }: Pick<StoredApproval, 'request_payload'>, person: string): boolean {
+function isAuthor({ request_payload }: Pick<StoredApproval, 'request_payload'>, person: string): boolean {
   return request_payload.edits?.author === person
 }
 
