@@ -16,7 +16,7 @@ type Shape = {
 }
 type Text = Shape & {
   readonly pattern?: string
-  readonly allOf?: unknown
+  readonly allOf?: readonly Shape[]
   readonly items?: Shape
   readonly anyOf?: readonly Shape[]
   readonly oneOf?: readonly Shape[]
@@ -136,7 +136,7 @@ test('[L2] every example of a text has the form that it illustrates', () => {
   for (const [place, text] of requestTexts) {
     const { example, enum: values, allOf = [] } = text
     if (typeof example !== 'string') continue
-    for (const { pattern } of [text, ...allOf.map((part) => resolve(part as Shape) as Text)])
+    for (const { pattern } of [text, ...allOf.map((part) => resolve(part) as Text)])
       if (pattern !== undefined) assert.match(example, new RegExp(pattern, 'u'), place)
     if (values) assert.ok((values as readonly unknown[]).includes(example), place)
   }
