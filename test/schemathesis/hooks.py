@@ -38,18 +38,29 @@ BEYOND_FORMS = {
 }
 
 
+sent_keys = set()
+
+
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
-    """Calls the workspace that exists, and sends a key once: otherwise nearly every request ends at the same 404 or 422."""
+    """Leads requests to their handlers: most would end at an unknown workspace or a used key, or wait a minute for the slot."""
     if case.meta is None:
         return
-    if not case.meta.is_negative_at(ParameterLocation.HEADER) and case.headers:
+    body = case.body if isinstance(case.body, dict) else {}
+    if case.headers and not case.meta.is_negative_at(ParameterLocation.HEADER):
         case.headers.pop("X-Workspace-ID", None)
         case.headers.pop("X-Workspace", None)
-        if isinstance(case.body, dict) and "idempotency_key" in case.body:
+        if "idempotency_key" in body:
             case.headers.pop("Idempotency-Key", None)
-    if not case.meta.is_negative_at(ParameterLocation.QUERY) and case.query:
+    if case.query and not case.meta.is_negative_at(ParameterLocation.QUERY):
         case.query.pop("workspace_id", None)
+    if body and not case.meta.is_negative_at(ParameterLocation.BODY):
+        if "wait" in body:
+            case.body = body = {**body, "wait": "50ms"}
+        if body.get("idempotency_key") in sent_keys:
+            case.body = {**body, "idempotency_key": case.id}
+        elif "idempotency_key" in body:
+            sent_keys.add(body["idempotency_key"])
 
 
 @schemathesis.check
