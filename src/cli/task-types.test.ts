@@ -4,6 +4,19 @@ import { test } from 'node:test'
 import { runAgainst } from '#test/recorded-server'
 
 const refund = {
+  version: '1.0.0',
+  side_effects: ['payments.refund'],
+  policy_checks: ['permission'],
+  connector_requirements: [],
+  approver: 'role:refund-approver',
+  approval_expires_in_minutes: 60,
+  key_template: 'refund:{order}',
+  on_failure: 'undo',
+  cancellation_mode: 'compensate_then_stop',
+  can_be_undone: true,
+  cancellable_by: ['requester'],
+  error_classes: ['timeout'],
+  audit: ['command_created'],
   task_name: 'Refund Order',
   description: 'Sends money back.',
   risk_level: 'high',
@@ -34,4 +47,18 @@ test('a server without tasks prints that', async () => {
   const { code, out, err } = await runAgainst({ 'GET /task-types': { items: [] } }, ['task-types'])
   assert.deepEqual([code, out], [0, ''])
   assert.match(err, /no tasks/)
+})
+
+test('one task shows its whole contract, and a wrong name the nearest', async () => {
+  const answers = { 'GET /task-types': { items: [refund] } }
+  const { code, out } = await runAgainst(answers, ['task-types', 'show', 'Refund Order'])
+  assert.equal(code, 0)
+  assert.match(out, /^key +refund:\{order\}$/m)
+  assert.match(out, /^on failure +what was done is undone$/m)
+  assert.match(out, /^approval +always, role:refund-approver unless a rule names somebody$/m)
+  const json = await runAgainst(answers, ['task-types', 'show', 'Refund Order', '--json'])
+  assert.deepEqual(JSON.parse(json.out), refund)
+  const wrong = await runAgainst(answers, ['task-types', 'show', 'Refund Ordr'])
+  assert.equal(wrong.code, 65)
+  assert.match(wrong.err, /Did you mean `Refund Order`/)
 })

@@ -3,7 +3,7 @@ import { type GitleaksRule, gitleaksRules } from './secrets/gitleaks-rules.ts'
 import { indexKeywords } from './secrets/keyword-index.ts'
 import { ownRules } from './secrets/own-rules.ts'
 import type { SecretRule } from './secrets/secret-rule.ts'
-import { spellingsOf } from './secrets/spelling.ts'
+import { mayBeEncoded, spellingsOf } from './secrets/spelling.ts'
 
 export const REDACTED = '[redacted]'
 
@@ -62,7 +62,7 @@ function rulesFor(text: string): ReadonlySet<SecretRule> | undefined {
 
 /** Returns false for a field name that is no secret and cannot make its value one, at the price of one look. */
 export function mayBeSecretName(name: string): boolean {
-  return rulesFor(name) !== undefined || UNUSUAL_NAME.test(name)
+  return rulesFor(name) !== undefined || UNUSUAL_NAME.test(name) || mayBeEncoded(name)
 }
 
 function secretOf(match: RegExpExecArray): string {

@@ -13,6 +13,9 @@ import { migrationsFolder } from './migrate/migration-file.ts'
 const one = { '0001_one.sql': 'create table one ();\n-- down\ndrop table one;\n' }
 const two = { '0002_two.sql': 'create table two ();\n-- down\ndrop table two;\n' }
 
+/** Migrations that change rows and no definition. */
+const rowsOnly = new Set(['0029_authors.sql'])
+
 describe('migrate', { concurrency: 4 }, () => {
   test('[PER-07] from an empty database, and a second time changes nothing', async (t) => {
     const { db, url } = await freshDatabase(t, { migrated: false })
@@ -40,7 +43,7 @@ describe('migrate', { concurrency: 4 }, () => {
       assert.equal((await migrateUp(url, { folder })).ok, true)
       pictures.push(await pictureOf(db))
     }
-    assert.equal(new Set(pictures).size, names.length + 1)
+    assert.equal(new Set(pictures).size, names.length + 1 - names.filter((name) => rowsOnly.has(name)).length)
     for (let version = names.length - 1; version >= 0; version--) {
       const back = await migrateDown(url, { steps: 1 })
       assert.deepEqual(back, { ok: true, value: { steps: [names[version]?.replace(/\.sql$/, '')], version } })

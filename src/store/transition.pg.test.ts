@@ -122,7 +122,7 @@ describe('transition', () => {
       assert.deepEqual(await readCommand(command.command_id), before)
       assert.deepEqual(await eventsOf(command.command_id), [])
     }
-    assert.equal(refused, 225 - 42)
+    assert.equal(refused, 225 - 43)
   })
 
   test('an actor who may not make the move is refused', async () => {

@@ -101,10 +101,10 @@ export const rowsOf = {
     made_by: [user],
     created_at: '2026-05-01T10:00:00Z',
   }),
-  'identity.messages': ({ org, user }: StoreRows) => ({
+  'identity.messages': ({ org, other }: StoreRows) => ({
     id: randomUUID(),
     org_id: org,
-    user_id: user,
+    user_id: other,
     subject: 'An invitation',
     text: 'It waits.',
     created_at: '2026-05-01T10:00:00Z',

@@ -294,6 +294,17 @@ export const taskTypeView = z
     on_failure: z
       .string()
       .meta({ example: 'undo', description: 'keep, or undo: a run that fails undoes what it has done.' }),
+    cancellation_mode: z.string().meta({ example: 'compensate_then_stop' }),
+    can_be_undone: z.boolean(),
+    key_template: z
+      .string()
+      .nullable()
+      .meta({ example: 'refund:{order_id}', description: 'Makes the key of the thing done from the payload.' }),
+    approver: z.string().meta({ example: 'role:approver', description: 'Who approves if no rule names somebody.' }),
+    approval_expires_in_minutes: z.int().nullable(),
+    connector_requirements: z.array(z.string()),
+    error_classes: z.array(z.string()),
+    audit: z.array(z.string()).meta({ description: 'Events that are recorded before it has succeeded.' }),
     primitives: z.array(z.string()),
     payload_schema: z.record(z.string(), z.unknown()),
   })
@@ -317,6 +328,14 @@ export function toTaskTypeView(
     side_effects: [...type.side_effects],
     cancellable_by: [...type.cancellable_by],
     on_failure: type.on_failure,
+    cancellation_mode: type.cancellation_mode,
+    can_be_undone: type.compensation.supported,
+    key_template: type.idempotency.key_template ?? null,
+    approver: type.approval.approver,
+    approval_expires_in_minutes: type.approval.expires_in_minutes,
+    connector_requirements: [...spec.connector_requirements],
+    error_classes: [...type.error_classes],
+    audit: [...type.audit],
     primitives: [...primitives],
     payload_schema: z.toJSONSchema(type.payload, { io: 'input', unrepresentable: 'any' }),
   }

@@ -10,14 +10,20 @@ const BASE64 = /(?<![\w+/-])(?:[CI-Za-f][\w+/-]{3}){4,}[\w+/-]{0,3}/g
 const HEX = /(?<!\w)(?:[2-7][\da-fA-F]){8,}(?!\w)/g
 /** One look, since most texts have neither: `matchAll` copies its expression at every call. */
 const HAS_ENCODED = new RegExp(`${BASE64.source}|${HEX.source}`)
+const ENCODED_CHARS_MIN = 16
 const PRINTABLE = /^[\t\n\r -~]+$/
 /** Encoded twice: `%253D`. */
 const ROUNDS_MAX = 3
 
+/** True if a part of the text may be base64 or hex. */
+export function mayBeEncoded(text: string): boolean {
+  return text.length >= ENCODED_CHARS_MIN && HAS_ENCODED.test(text)
+}
+
 /** Returns the text in plain characters, and what is written in base64 or hex in it, without those that say nothing new. */
 export function spellingsOf(text: string): readonly string[] {
   const plain = HAS_OTHER.test(text) ? plainOf(text) : text
-  return [...(plain === text ? [] : [plain]), ...(HAS_ENCODED.test(plain) ? decodedOf(plain) : [])]
+  return [...(plain === text ? [] : [plain]), ...(mayBeEncoded(plain) ? decodedOf(plain) : [])]
 }
 
 function plainOf(text: string): string {
