@@ -218,10 +218,7 @@ describe('a plan that changes while people are asked', () => {
       assert.ok((await start(next)) > 0)
     }
     assert.equal((await decide(old.app, await open('role:owner'), { decision: 'approved' })).status, 200)
-    assert.equal(
-      (await decide(old.app, await open('role:checker'), { decision: 'approved' }, checker.key)).status,
-      200,
-    )
+    assert.equal((await decide(old.app, await open('role:checker'), { decision: 'approved' }, checker.key)).status, 200)
     // The same after everybody has approved, before the plan is made.
     for (const next of [now, old]) {
       assert.equal(await settle(next, id), 'waiting_for_approval')
