@@ -344,6 +344,49 @@ describe('separation of duties', () => {
     assert.equal((await duties.approve(eve, edited.body)).body.next, 'run_command')
   })
 
+  test('[G6] [M3] everybody whose words are in the request stays an author, however many rounds follow', async () => {
+    const boss = await anAdmin('rewriter', 'finance')
+    const code = async (by: TestPerson, id: string) =>
+      (await duties.approve(by, one(await duties.open(id), 'finance'))).body.code
+    const change = async (asker: TestPerson, by: TestPerson, id: string, input: object) => {
+      const asked = one(await duties.open(id), 'finance')
+      const changes = { decision: 'request_changes', reason: 'Once more.' }
+      assert.equal((await duties.approve(asker, asked, changes)).status, 200)
+      assert.equal((await duties.send(by, 'POST', `/commands/${id}/input`, { input })).status, 200)
+      assert.equal(await duties.settle(id), 'waiting_for_approval')
+    }
+    // Input of an approver, then input of the requester: of another field, of the same value, and of nothing.
+    const first = await duties.submit(ana, 'Pay', ['finance'])
+    await change(bob, boss, first, { amount: '900.00' })
+    for (const input of [{ subject: 'same words' }, { amount: '900.00' }, {}]) {
+      await change(bob, ana, first, input)
+      assert.equal(await code(boss, first), 'self_approval', JSON.stringify(input))
+      const { edited } = one(await duties.open(first), 'finance')
+      assert.deepEqual([edited?.fields, edited?.needs_confirmation], [['amount'], true])
+      assert.match(edited?.by ?? '', /-rewriter$/)
+    }
+    // An edit of an approver, then input: both stay. A value that somebody else replaces is no longer theirs.
+    const second = await duties.submit(ana, 'Pay', ['finance'])
+    const asked = one(await duties.open(second), 'finance')
+    assert.equal((await duties.approve(bob, asked, edits)).body.next, 'wait')
+    await change(eve, boss, second, { subject: 'of the boss' })
+    await change(eve, ana, second, {})
+    for (const who of [bob, boss]) assert.equal(await code(who, second), 'self_approval')
+    assert.equal(await code(ana, second), 'self_approval')
+    await change(eve, ana, second, { amount: '2.00' })
+    assert.equal(await code(boss, second), 'self_approval')
+    assert.equal((await duties.approve(bob, one(await duties.open(second), 'finance'))).body.next, 'run_command')
+    // Two edits of two approvers: neither of them approves, and the requester confirms.
+    const third = await duties.submit(ana, 'Pay', ['finance'])
+    for (const [who, more] of [
+      [bob, edits],
+      [eve, { edits: { subject: 'of eve' } }],
+    ] as const)
+      assert.equal((await duties.approve(who, one(await duties.open(third), 'finance'), more)).body.next, 'wait')
+    for (const who of [bob, eve]) assert.equal(await code(who, third), 'self_approval')
+    assert.equal((await duties.approve(ana, one(await duties.open(third), 'finance'))).body.next, 'run_command')
+  })
+
   test('[G2] [APR-15] edits that return to an approved content ask about it again', async () => {
     const id = await duties.submit(ana, 'Pay', ['finance', 'manager'])
     const asked = await duties.open(id)

@@ -137,6 +137,51 @@ describe('stand-ins', () => {
     for (const each of made) await end(boss, each)
   })
 
+  test('[G13] [G15] a stand-in who edits takes the place that the edited request needs, and one who has approved may still refuse', async () => {
+    const tess = await duties.hire('tess', 'treasurer')
+    const made = [await delegate(dora, ben), await delegate(tess, ben)]
+    const id = await duties.submit(ana, 'Pay Edited', ['finance'])
+    const { body } = await duties.approve(ben, await one(id), { edits: { needs: ['treasurer'] } })
+    assert.equal(body.next, 'run_command', JSON.stringify(body))
+    assert.deepEqual([body.approved_by_names, body.approved_for_names], [[nameOf(ben)], [nameOf(tess)]])
+    const two = await submit(ana, [{ role: 'finance', count: 2 }])
+    assert.equal(await outcome(ben, two), 'wait')
+    assert.equal(await outcome(ben, two), 'approvals.vote.repeated')
+    assert.equal(await outcome(ben, two, { decision: 'rejected', reason: 'I was wrong.' }), 'fail_command')
+    for (const each of made) await end(boss, each)
+  })
+
+  test('[G11] a person has one delegation to another, which a new one replaces, and twenty in all', async () => {
+    const giver = await duties.hire('giver')
+    const live = async () =>
+      (await duties.send<{ items: DelegationView[] }>(giver, 'GET', '/delegations?limit=100')).body.items.filter(
+        ({ ended_at }) => ended_at === null,
+      )
+    for (let round = 0; round < 3; round++) await delegate(giver, ben)
+    await delegate(boss, ben, giver)
+    assert.deepEqual(
+      (await live()).map(({ made_by }) => made_by),
+      [`user_${boss.principal.userId.replaceAll('-', '')}`],
+    )
+    for (let count = 1; count < 20; count++) await delegate(giver, await duties.hire(`taker-${count}`))
+    for (const by of [giver, boss]) {
+      const { status, body } = await ask(by, cleo, giver)
+      assert.equal(`${status} ${body.code}`, '409 identity.delegation.too_many')
+    }
+    // One between the same persons, one by somebody else, and one after an end are no further one.
+    await delegate(giver, ben)
+    await delegate(dora, cleo)
+    const [last] = await live()
+    assert.ok(last)
+    await end(giver, last)
+    await delegate(giver, cleo)
+    assert.equal((await live()).length, 20)
+    assert.equal(
+      (await Promise.all([ask(giver, ana), ask(giver, bob)])).every(({ status }) => status === 409),
+      true,
+    )
+  })
+
   test('[D3] an administrator delegates for others, not to themselves, and not for their own open request', async () => {
     const id = await submit(boss)
     const late = await delegate(boss, ben, dora)

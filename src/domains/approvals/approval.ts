@@ -18,8 +18,8 @@ type VoteSql = Readonly<
   Record<'approval' | 'workspace' | 'person' | 'personFor' | 'key' | 'state' | 'reason' | 'hash' | 'at', string>
 >
 
-/** The person who edited the content of `t`, if their approval does not count; null without one. */
-const authorOf = `t.request_payload->'edits'->>'author'`
+/** The persons who wrote a part of the content of `t`, and whose approval does not count. An older row has one of them at most. */
+const authorsOf = `coalesce(t.request_payload->'authors', jsonb_build_array(t.request_payload->'edits'->'author'))`
 
 /** The persons who have approved, or in whose place somebody has approved, another open or approved approval of the command of `t`. An approval about an effect is independent. */
 export const countedElsewhere = `array(
@@ -51,7 +51,7 @@ function voteText(
      and (t.expires_at is null or t.expires_at > statement_timestamp())
      and t.payload_hash = ${hash}
      and (${state} <> 'approved' or not array[${person}, ${personFor}] && (t.approved_by || t.approved_for || ${countedElsewhere}))
-     and (${state} <> 'approved' or ${person} is distinct from ${authorOf})
+     and (${state} <> 'approved' or not ${authorsOf} ? ${person})
      and (t.self_decision_allowed or t.requested_by <> ${person})`
 }
 

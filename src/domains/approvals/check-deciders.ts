@@ -6,7 +6,7 @@ import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { payloadOf, resolveApprovers } from './request-approval.ts'
 import { approverRef, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
 import { isAuthor, listCounted, mayApprove, requestContract } from './decide-vote.ts'
-import { findDependence, INDEPENDENT, sayDependence } from './independence.ts'
+import { findDependence, sayDependence, sayIndependent } from './independence.ts'
 import type { ApprovalTypes } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
@@ -164,7 +164,7 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
 function hintOf(approval: Asking, code: BlockCode): string {
   const [role] = namedRoles(approval)
   const { escalation } = requestContract(approval)
-  const ways: string[] = code === 'approver_not_independent' ? [INDEPENDENT] : []
+  const ways: string[] = code === 'approver_not_independent' ? [sayIndependent(approval)] : []
   if (code === 'approver_gone') {
     ways.push('Restore their access: concord people reactivate <name>, or concord people role <name> writer.')
   }

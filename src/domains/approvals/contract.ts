@@ -10,7 +10,7 @@ import type { Names, Origins } from '#domains/identity'
 import { type Person, nameOfActor, personIdsOf, showActor } from './approver.ts'
 import { findApprover, requestContract, type NextStep } from './decide-vote.ts'
 import { blockCodes, type Standings } from './check-deciders.ts'
-import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
+import { coAuthorsOf, decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 
 const HASH = '6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b'
 
@@ -165,7 +165,9 @@ export function personsNamed(approvals: readonly StoredApproval[], standings: St
       ...each.approved_by,
       ...each.approved_for,
     ]),
-    ...approvals.flatMap((each) => each.request_payload.edits?.by ?? []),
+    ...approvals.flatMap(({ request_payload }) =>
+      [request_payload.edits?.by ?? [], coAuthorsOf(request_payload)].flat(),
+    ),
     ...[...standings.values()].flatMap(({ elsewhere }) => elsewhere),
   ])
 }
@@ -233,10 +235,15 @@ const placesOf = ({ approved_by, approved_for }: StoredApproval) => [
   ...approved_by.slice(approved_for.length),
 ]
 
-function editedView({ request_payload: { edits } }: StoredApproval, named: (actor: string) => string | null) {
-  if (!edits) return null
-  const { by, fields, reason = null, author } = edits
-  return { by: named(by) ?? showActor(by), fields: [...fields], reason, needs_confirmation: author !== undefined }
+/** The last change, or what somebody wrote before the requester changed something else. */
+function editedView({ request_payload }: StoredApproval, named: (actor: string) => string | null) {
+  const { edits, writers = {} } = request_payload
+  const authors = coAuthorsOf(request_payload)
+  const by = edits?.by ?? authors[0]
+  if (by === undefined) return null
+  const fields = edits?.fields ?? Object.keys(writers).filter((name) => writers[name] === by)
+  const reason = edits?.reason ?? null
+  return { by: named(by) ?? showActor(by), fields: [...fields], reason, needs_confirmation: authors.length > 0 }
 }
 
 export function toApprovalDetailView(approval: StoredApproval, viewer: Person, around: Around): ApprovalDetailView {

@@ -17,7 +17,7 @@ import {
   saveVote,
 } from './approval.ts'
 import { type DecideApproval, decideAtOnce, type Decided, factOf, isStale, readSeen } from './decide-at-once.ts'
-import type { StoredApproval } from './stored-approval.ts'
+import { type StoredApproval, writersAfter, writersOf } from './stored-approval.ts'
 import { isAsked, refsOf } from './approver.ts'
 import { findStanding } from './check-deciders.ts'
 import { askAgain, supersedeApprovals } from './request-approval.ts'
@@ -217,7 +217,8 @@ async function approveWithEdits(
     fields,
     reason: vote.reason,
   }
-  const requests = revised.value.map((request) => ({ ...request, edits: record }))
+  const writers = writersAfter(writersOf(approval), approval.requested_by, record)
+  const requests = revised.value.map((request) => ({ ...request, edits: record, writers }))
   const asked = await supersedeApprovals(tx, deps, actor, {
     workspaceId: approval.workspace_id,
     commandId: approval.command_id,
@@ -230,14 +231,14 @@ async function approveWithEdits(
 
   const locked = await lockQuestions(tx, approval)
   const answer = { decision: vote.decision, reason: vote.reason ?? undefined }
-  const mine = asked.value.find(
-    (fresh) =>
-      fresh.approval_type === approval.approval_type && decideVote(fresh, pending.decider, answer, locked.at, []).ok,
-  )
+  for (const fresh of asked.value.filter(({ approval_type }) => approval_type === approval.approval_type)) {
+    const again = decideVote(fresh, pending.decider, answer, locked.at, [])
+    if (!again.ok) continue
+    const more = { edited: fields, supersedes: approval.approval_id }
+    return recordVote(tx, deps, actor, { ...pending, approval: fresh, vote: again.value, locked }, more)
+  }
   // The editor is an author now, or the edited content is for others to decide.
-  if (!mine) return accept({ approval: first, next: 'wait' })
-  const more = { edited: fields, supersedes: approval.approval_id }
-  return recordVote(tx, deps, actor, { ...pending, approval: mine, locked }, more)
+  return accept({ approval: first, next: 'wait' })
 }
 
 function isSame(left: JsonObject[string] | undefined, right: JsonObject[string] | undefined): boolean {

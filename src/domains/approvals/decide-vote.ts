@@ -10,6 +10,7 @@ import { showText } from '#kernel/visible-text'
 import { effectResume, gateResume } from './approval-type.ts'
 import {
   type AskedContract,
+  coAuthorsOf,
   type DecisionValue,
   decisionValues,
   isDecisionValue,
@@ -47,9 +48,9 @@ export const REASON_CHARS_MAX = 2_000
 /** Another approval of the same command. */
 export type Sibling = Pick<StoredApproval, 'status' | 'payload_hash' | 'approver' | 'approved_by' | 'approved_for'>
 
-/** The person who edited the content is one of its authors. */
+/** A person who wrote a part of the content is one of its authors. */
 export function isAuthor({ request_payload }: Pick<StoredApproval, 'request_payload'>, person: string): boolean {
-  return request_payload.edits?.author === person
+  return coAuthorsOf(request_payload).includes(person)
 }
 
 /** The approvals of `others` in which the person counts: one person counts once per command, whatever roles they hold. */
@@ -101,7 +102,8 @@ export function findApprover(approval: Votable, person: Person, counted: readonl
 
 /**
  * `at` is the time of the database, and `others` are the other approvals of the same command that are not superseded. The statement that
- * writes checks all of this again, so a race cannot break it.
+ * writes checks again what a concurrent answer or the deadline changes: open, in time, this content, no author, each person once per command.
+ * Credentials, roles and delegations are those of the read.
  */
 export function decideVote(
   approval: StoredApproval,
@@ -132,8 +134,10 @@ export function decideVote(
   if (dependence?.kind === 'is_requester') return refuseDependent(approval, dependence)
   const repeated = decision === 'approved' ? refuseRepeated(approval, person, others) : undefined
   if (repeated) return repeated
-  const represented =
-    isAsked(approval, decider) && !dependence ? undefined : findApprover(approval, decider, listCounted(others))
+  // Only an approval uses a vote up: who has approved may still refuse, in their own name and in the place of another.
+  const [votable, counted] =
+    decision === 'approved' ? [approval, listCounted(others)] : [{ ...approval, approved_by: [], approved_for: [] }, []]
+  const represented = isAsked(approval, decider) && !dependence ? undefined : findApprover(votable, decider, counted)
   if (!represented && !isAsked(approval, decider)) {
     return refuse('approvals.approver.not_asked', 'You are not an approver of this request.', {
       facts: { approver: showActor(approval.approver) },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { contractOf, type CountedInvited, defineApprovalType } from './approval-type.ts'
 import type { Person } from './approver.ts'
-import { findDependence, findTie, type Request } from './independence.ts'
+import { findDependence, findTie, refuseDependent, type Request } from './independence.ts'
 
 const uuid = (n: number) => `0197f3b2-c4d5-7a8e-9b0c-${String(n).padStart(12, '0')}`
 const [root, ann, other] = [uuid(1), uuid(2), uuid(3)]
@@ -84,6 +84,24 @@ test('[H3] the issuers of the requester count as the requester, at any distance 
 test('[H3] an installation that counts invited people counts them, and still no role of after the request', () => {
   assert.equal(kindOf(aRequest({ invited: 'all' }), aPerson([root])), undefined)
   assert.equal(kindOf(aRequest({ invited: 'all' }), aPerson([root], [root], LATE)), 'role_by_requester')
+})
+
+test('[G7] a request that a clock dates ahead is as old as its approval: a role of after it does not count', () => {
+  const { request_payload } = aRequest()
+  const dated = { ...request_payload, requested_at: '2026-05-01T20:00:00Z' }
+  const ahead = aRequest({ request_payload: dated, created_at: new Date(ASKED) })
+  assert.equal(kindOf(ahead, aPerson([], [root], LATE)), 'role_by_requester')
+  assert.equal(kindOf(ahead, aPerson([], [root], EARLY)), undefined)
+})
+
+test('[G16] the hint of a strict installation does not advise to turn its rules off', () => {
+  for (const [invited, advises] of [
+    ['none', false],
+    ['by_others', true],
+  ] as const) {
+    const { hint } = refuseDependent(aRequest({ invited }), { kind: 'issued_by_requester', on: 'requester' })
+    assert.equal(hint?.includes('CONCORD_COUNT_INVITED_APPROVERS=1'), advises)
+  }
 })
 
 test('[H3] a role counts unless the requester, or somebody they issued, granted it after the request', () => {

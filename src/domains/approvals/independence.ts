@@ -5,7 +5,7 @@
  */
 import { type Refusal, refuse } from '#kernel/refusal'
 import { isAsked, type Person, personOf, roleSlug, showActor } from './approver.ts'
-import type { StoredApproval } from './stored-approval.ts'
+import { coAuthorsOf, type StoredApproval } from './stored-approval.ts'
 
 export type Request = Pick<
   StoredApproval,
@@ -35,7 +35,7 @@ export function findDependence(request: Request, person: Person): Dependence | u
 
 /** The requester may decide, so everybody may. After an edit the requester only confirms, and everybody else has to be independent as before. */
 const isOpen = ({ self_decision_allowed, request_payload }: Request) =>
-  self_decision_allowed && request_payload.edits?.author === undefined
+  self_decision_allowed && coAuthorsOf(request_payload).length === 0
 
 /** Whether everybody counts whom one person issued, as an identity provider makes possible. */
 const isStrict = (request: Request) =>
@@ -71,28 +71,32 @@ export function findTie(request: Request, person: Person): Dependence | undefine
 
 const issuersOf = ({ origins }: Person) => (origins?.issuers ?? []).map((userId) => personOf({ userId }))
 
-function authorsOf({ requested_by, request_payload: { edits, issuers = {} } }: Request): readonly Author[] {
+function authorsOf({ requested_by, request_payload }: Request): readonly Author[] {
+  const { issuers = {} } = request_payload
   const of = (person: string, is: Author['is']): Author => ({
     person,
     is,
     issuers: (issuers[person] ?? []).map((userId) => personOf({ userId })),
   })
-  return [of(requested_by, 'requester'), ...(edits?.author === undefined ? [] : [of(edits.author, 'editor')])]
+  return [of(requested_by, 'requester'), ...coAuthorsOf(request_payload).map((person) => of(person, 'editor'))]
 }
 
 /** Whether somebody arranged this who is an author, or an issuer of an author, after the request. */
 function isArranged(request: Request, { by, at }: Arrangement, hands: readonly string[]): boolean {
   const { requested_at } = request.request_payload
-  const askedMs = requested_at === undefined ? request.created_at?.getTime() : Date.parse(requested_at)
-  return askedMs !== undefined && Date.parse(at) >= askedMs && by.some((userId) => hands.includes(personOf({ userId })))
+  // A clock that was ahead and set back leaves the time of the request ahead. That of the approval is corrected.
+  const times = [requested_at === undefined ? undefined : Date.parse(requested_at), request.created_at?.getTime()]
+  const askedMs = Math.min(...times.filter((time) => time !== undefined))
+  return Date.parse(at) >= askedMs && by.some((userId) => hands.includes(personOf({ userId })))
 }
 
 type Arrangement = { readonly by: readonly string[]; readonly at: string }
 type StandIn = NonNullable<Person['origins']>['stands_for'][number]
 
 /**
- * Whether the person may decide in the place of the represented one, who could decide. Neither the requester nor somebody who depends on an author stands in.
- * A delegation does not count if an author arranged it after the request, or if somebody else made it for a person of their own.
+ * Whether the person may decide in the place of the represented one, who could decide. Neither an author nor somebody who depends on an author stands in,
+ * and nobody stands in for the requester. A delegation does not count if an author arranged it after the request. In a strict installation neither does
+ * one that an issuer of an author arranged after the request, or one that somebody made for another person, to themselves or to a person whom they issued.
  */
 export function mayStandIn(request: Request, person: Person, represented: StandIn): boolean {
   const own = personOf(person)
@@ -140,9 +144,11 @@ export function sayDependence({ kind, on }: Dependence): string {
   }
 }
 
-/** The ways to an independent decision, for hints. */
-export const INDEPENDENT =
-  'A person who signs in at the identity provider decides. Or set CONCORD_COUNT_INVITED_APPROVERS=1 and ask again.'
+/** The ways to an independent decision, for hints. Whoever chose a strict installation is not advised to turn its rules off. */
+export const sayIndependent = (request: Request): string =>
+  isStrict(request)
+    ? 'Somebody with no issuer in common decides, such as a person who signs in at the identity provider.'
+    : 'A person who signs in at the identity provider decides. Or set CONCORD_COUNT_INVITED_APPROVERS=1 and ask again.'
 
 export function refuseDependent(request: Request, dependence: Dependence): Refusal {
   const facts = { approver: showActor(request.approver) }
@@ -159,7 +165,7 @@ export function refuseDependent(request: Request, dependence: Dependence): Refus
         same_issuer: `One person issued your credentials and those of ${who}`,
       }[dependence.kind]
       const reason = `${whose}, so your decision does not count here.`
-      return refuse(`approvals.approver.${dependence.kind}`, reason, { hint: INDEPENDENT, facts })
+      return refuse(`approvals.approver.${dependence.kind}`, reason, { hint: sayIndependent(request), facts })
     }
     case 'role_by_requester':
       return refuse(

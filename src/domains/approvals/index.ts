@@ -8,6 +8,9 @@ export {
   resumeSteps,
   type StoredApproval,
   type ReviewPacket,
+  type Writers,
+  writersAfter,
+  writersOf,
 } from './stored-approval.ts'
 export { cancelApprovals } from './approval.ts'
 export { requestApproval, supersedeApprovals } from './request-approval.ts'
@@ -20,7 +23,7 @@ export {
   findApprovalTypeFault,
   openApprovalTypes,
 } from './approval-type.ts'
-export { approverRef, nameOfActor, personIdsOf, refsOf, showActor } from './approver.ts'
+export { approverRef, nameOfActor, personIdsOf, showActor } from './approver.ts'
 export { decideApproval } from './decide-approval.ts'
 export { type Decided, readWith } from './decide-at-once.ts'
 export {

@@ -222,7 +222,7 @@ const listEditRows = statement<ApprovalEdit>(
   'approvals.list_edits',
   `select distinct on (o.approval_id) n.approval_id, o.approval_id as of, n.request_payload->'edits'->>'by' as by,
           n.request_payload->'edits'->'fields' as fields, n.request_payload->'edits'->>'reason' as reason,
-          n.request_payload->'edits' ? 'author' as is_author,
+          coalesce(n.request_payload->'authors' ? (n.request_payload->'edits'->>'by'), n.request_payload->'edits' ? 'author') as is_author,
           o.request_payload->'arguments' as before, n.request_payload->'arguments' as after
      from concord.approvals n
      join concord.approvals o on o.workspace_id = n.workspace_id

@@ -30,8 +30,8 @@ type ResolvedApprovers = {
   readonly selfDecisionAllowed: boolean
   readonly riskLevel: RiskLevel
   readonly contract: AskedContract
-  /** The person who edited the request, if their approval does not count. */
-  readonly author: string | undefined
+  /** The persons who wrote a part of the request, if their approval does not count. */
+  readonly authors: readonly string[]
 }
 
 export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): Decision<ResolvedApprovers> {
@@ -52,19 +52,20 @@ export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): 
   }
   const riskLevel = higherRisk(type.riskLevel, request.riskLevel)
   const contract = contractOf(type, riskLevel)
-  const editor = request.edits?.by
-  const author = editor === requestedBy || contract.editor_may_approve ? undefined : editor
+  const written = contract.editor_may_approve ? [] : Object.values(request.writers ?? {})
+  const authors = [...new Set(written)].filter((person) => person !== requestedBy)
   const couldDecide = [approver, ...approvers, ...roles.map((slug) => slug && roleRef(slug))].some(
     (ref) => ref !== undefined && request.edits?.refs?.includes(ref),
   )
   // An edit is an approval of all the rest, so with the requester as many people agree as without it. Input is no approval.
-  const isEditOfApprover = author !== undefined && request.edits?.of !== undefined && couldDecide
+  const editor = request.edits?.of === undefined ? undefined : request.edits.by
+  const isEditOfApprover = editor !== undefined && authors.includes(editor) && couldDecide
   const confirmers = isEditOfApprover && !request.isByAgent && isPersonRef(requestedBy) ? [requestedBy] : []
   const resolved: ResolvedApprovers = {
     requestedBy,
     riskLevel,
     contract,
-    author,
+    authors,
     approver,
     approvers: [...new Set([...approvers.filter((ref) => ref !== undefined), ...confirmers])],
     roles: [...new Set(roles.filter((slug) => slug !== undefined))],
@@ -242,22 +243,24 @@ export async function requestApproval(
   return settle(tx, deps, row)
 }
 
-function authorIdsOf({ requestedBy, author }: ResolvedApprovers): readonly string[] {
-  return personIdsOf([requestedBy, author ?? null]).filter(isUuid)
+function authorIdsOf({ requestedBy, authors }: ResolvedApprovers): readonly string[] {
+  return personIdsOf([requestedBy, ...authors]).filter(isUuid)
 }
 
 export function payloadOf(
   request: ApprovalRequest,
-  { approvers, contract, author }: ResolvedApprovers,
+  { approvers, contract, authors }: ResolvedApprovers,
 ): RequestPayload {
-  const { content, readBack, edits, requestedAt } = request
+  const { content, readBack, edits, requestedAt, writers = {} } = request
   return {
     ...content,
     approvers,
     contract,
     ...(requestedAt === undefined ? {} : { requested_at: requestedAt.toISOString() }),
     ...(readBack === undefined ? {} : { read_back: readBack }),
-    ...(edits === undefined ? {} : { edits: author === undefined ? edits : { ...edits, author } }),
+    ...(edits === undefined ? {} : { edits }),
+    ...(Object.keys(writers).length === 0 ? {} : { writers }),
+    ...(authors.length === 0 ? {} : { authors }),
   }
 }
 

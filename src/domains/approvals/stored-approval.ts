@@ -77,8 +77,31 @@ type EditRecord = {
   readonly fields: readonly string[]
   /** Absent in older rows. */
   readonly reason?: string | null
-  /** The editor, if their approval does not count: they are an author now. */
+  /** Only in older rows: the editor, if their approval does not count. */
   readonly author?: string
+}
+
+/** By argument: the person who wrote it last, if that was not the requester. */
+export type Writers = Readonly<Record<string, string>>
+
+export function writersAfter(
+  writers: Writers,
+  requestedBy: string,
+  { by, fields }: Pick<EditRecord, 'by' | 'fields'>,
+): Writers {
+  const kept = Object.entries(writers).filter(([name]) => !fields.includes(name))
+  return Object.fromEntries([...kept, ...(by === requestedBy ? [] : fields.map((name) => [name, by]))])
+}
+
+/** An older row knows only the last editor. */
+export function writersOf({ request_payload, requested_by }: StoredApproval): Writers {
+  const { writers, edits } = request_payload
+  return writers ?? (edits ? writersAfter({}, requested_by, edits) : {})
+}
+
+/** The persons other than the requester who wrote a part of the content, and whose approval therefore does not count. */
+export function coAuthorsOf({ authors, edits }: Pick<RequestPayload, 'authors' | 'edits'>): readonly string[] {
+  return authors ?? (edits?.author === undefined ? [] : [edits.author])
 }
 
 export type RequestPayload = ApprovedContent & {
@@ -90,6 +113,9 @@ export type RequestPayload = ApprovedContent & {
   /** The answer of the provider to a query about the effect. */
   readonly read_back?: JsonValue
   readonly edits?: EditRecord
+  readonly writers?: Writers
+  /** The writers whose approval does not count; omitted if there are none. */
+  readonly authors?: readonly string[]
   /** By author of the content (`user:<uuid>`): through whose hands their credentials came. Only authors who have issuers. */
   readonly issuers?: Readonly<Record<string, readonly string[]>>
 }
@@ -134,10 +160,13 @@ export function approvalHash({ arguments: args, effects, policy_version, command
   return hash('sha256', canonicalJson({ arguments: args, effects, policy_version, command_version }))
 }
 
-/** The person who edited the content stays its author when it is asked about again. A row of an older version shows only where the requester confirms. */
-export function editsOf({ request_payload: { edits, approvers }, requested_by, approver }: StoredApproval) {
-  if (!edits) return {}
-  return { edits: { refs: approvers.includes(requested_by) ? [approver] : [], ...edits } }
+/** Those who wrote the content stay its authors when it is asked about again. A row of an older version shows only where the requester confirms. */
+export function editsOf(approval: StoredApproval): Pick<ApprovalRequest, 'edits' | 'writers'> {
+  const { request_payload, requested_by, approver } = approval
+  const { edits, approvers } = request_payload
+  const writers = writersOf(approval)
+  if (!edits) return Object.keys(writers).length === 0 ? {} : { writers }
+  return { writers, edits: { refs: approvers.includes(requested_by) ? [approver] : [], ...edits } }
 }
 
 export type ApprovalRequest = {
@@ -165,6 +194,7 @@ export type ApprovalRequest = {
   readonly domainEffectId?: string
   readonly readBack?: JsonValue
   readonly edits?: Omit<EditRecord, 'author'>
+  readonly writers?: Writers
   /** An agent proposed the command with the key of the requester, who then confirms no edit. */
   readonly isByAgent?: boolean
 }

@@ -7,6 +7,7 @@ import {
   readWith,
   type Resolution,
   type StoredApproval,
+  writersOf,
 } from '#domains/approvals'
 import type { Actor } from '#kernel/actor'
 import { checkSecrets } from '#kernel/data-class'
@@ -210,7 +211,8 @@ function moveAtGate(
     }
     case 'ask_for_input': {
       const expiresInMinutes = taskOf(deps.catalog, found.command)?.type.input_expires_in_minutes ?? 60
-      const request = { fields: [], expiresInMinutes, id: deps.newId(), at, mayReplace: true } as const
+      const writers = writersOf(approval)
+      const request = { fields: [], expiresInMinutes, id: deps.newId(), at, mayReplace: true, writers } as const
       return requestInput(found, request, who, why).changes
     }
     case 'expire_command':

@@ -1,5 +1,5 @@
 /** Requests to people: for missing input, for an approval, or for the outcome of an effect. Each request is recorded as an effect. Pure. */
-import type { ApprovalRequest, ApprovedContent } from '#domains/approvals'
+import { type ApprovalRequest, type ApprovedContent, type Writers, writersAfter } from '#domains/approvals'
 import { canonicalJson } from '#kernel/canonical-json'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { showQuoted } from '#kernel/visible-text'
@@ -51,6 +51,7 @@ export function planAsks({
   effects,
 }: AskInput): readonly ApprovalRequest[] {
   const input = lastRequest(effects)?.result as InputRecord | null | undefined
+  const writers = writersIn(effects, command.requested_by)
   const { approval, side_effects, description } = task.type
   const isByAgent = command.context.run_as === 'agent'
   return outcome.approvers.map(({ approver, count }) => ({
@@ -74,7 +75,8 @@ export function planAsks({
     selfDecisionAllowed: approval.self_decision_allowed && !isByAgent,
     isByAgent,
     ...(approval.expires_in_minutes === null ? {} : { expiresInMinutes: approval.expires_in_minutes }),
-    ...(input && input.by !== command.requested_by ? { edits: input } : {}),
+    writers,
+    ...(input && Object.values(writers).includes(input.by) ? { edits: input } : {}),
   }))
 }
 
@@ -124,7 +126,7 @@ export function sayChanged(requests: readonly ApprovalRequest[], before: Approve
   })
 }
 
-const isEqual = (left: JsonValue | undefined, right: JsonValue | undefined) =>
+export const isEqual = (left: JsonValue | undefined, right: JsonValue | undefined) =>
   canonicalJson(left ?? null) === canonicalJson(right ?? null)
 
 /** With one approver the key is `approval:{command_id}`. Several approvers and later rounds have separate keys. */
@@ -188,6 +190,8 @@ type InputRequest = {
   readonly fields: readonly string[]
   /** An approver asked for changes, so values that were given may be replaced. */
   readonly mayReplace?: true
+  /** Who wrote the content that the approver saw. */
+  readonly writers?: Writers
   readonly expiresInMinutes: number
   readonly id: string
   readonly at: Date
@@ -196,7 +200,7 @@ type InputRequest = {
 /** Makes the command wait for missing fields until a deadline. */
 export function requestInput(
   { command, effects }: CommandWithEffects,
-  { fields, expiresInMinutes, id, at, mayReplace: replaces }: InputRequest,
+  { fields, expiresInMinutes, id, at, mayReplace: replaces, writers }: InputRequest,
   by: Who,
   why: Readonly<Record<string, unknown>>,
 ): { readonly changes: readonly Change[]; readonly expiresAt: Date } {
@@ -207,6 +211,7 @@ export function requestInput(
     missing_fields: fields,
     expires_at: expiresAt.toISOString(),
     ...(replaces && { may_replace: true }),
+    ...(writers && { writers }),
   }
   const changes = [
     move('waiting_for_input', by, why),
@@ -220,8 +225,18 @@ export function requestInput(
 const lastRequest = (effects: readonly StoredEffect[]) =>
   effects.findLast(({ effect_type }) => effect_type === REQUEST_INPUT)
 
-/** The result of a request for input: who supplied it. A person who is not the requester is then an author of the request. */
-type InputRecord = { readonly by: string; readonly refs: readonly string[]; readonly fields: readonly string[] }
+/** The result of a request for input: who supplied it, and which values are new. A person who is not the requester is then an author of the request. */
+type InputRecord = { readonly by: string; readonly fields: readonly string[] }
+
+/** Who wrote the arguments, after all input. A request after an approver asked for changes knows the edits before it. */
+function writersIn(effects: readonly StoredEffect[], requestedBy: string): Writers {
+  return effects
+    .filter(({ effect_type }) => effect_type === REQUEST_INPUT)
+    .reduce((before: Writers, { effect_payload, result }) => {
+      const writers = (effect_payload['writers'] as Writers | undefined) ?? before
+      return result === null ? writers : writersAfter(writers, requestedBy, result as InputRecord)
+    }, {})
+}
 
 export function recordInput(effects: readonly StoredEffect[], by: Who, result: InputRecord): readonly Change[] {
   const id = lastRequest(effects)?.domain_effect_id

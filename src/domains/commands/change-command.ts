@@ -1,5 +1,4 @@
 /** The changes that people make to a waiting or failed command: supply input, retry, compensate. */
-import { refsOf } from '#domains/approvals'
 import type { Actor } from '#kernel/actor'
 import { checkSecrets } from '#kernel/data-class'
 import type { JsonObject } from '#kernel/json-value'
@@ -9,7 +8,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { failpoint, type Sql, type Tx } from '#store'
 import { commitAndResume } from '#turns'
-import { askedFields, inputDeadline, mayReplace, recordInput } from './asks.ts'
+import { askedFields, inputDeadline, isEqual, mayReplace, recordInput } from './asks.ts'
 import { reasonOf } from './cancel-command.ts'
 import { applyChanges, applyWrite, type Change, move, openDraft, set, emitEvent, type Who } from './change.ts'
 import { contractKeyOf, fillMissing, moveKey, takeContractKey } from './command-keys.ts'
@@ -64,9 +63,11 @@ export async function supplyInput(
     const key = contractKeyOf(task, fitting, 'input')
     if (!key.ok) return key
     const fields = Object.keys(input).toSorted()
-    const refs = by.principal ? refsOf(by.principal) : []
     const changes = [
-      ...recordInput(found.effects, who, { by: by.id, refs, fields }),
+      ...recordInput(found.effects, who, {
+        by: by.id,
+        fields: fields.filter((name) => !isEqual(fitting[name], command.payload[name])),
+      }),
       set({ payload: fitting, payload_hash: payloadHash(fitting), run_after: deps.now() }),
       emitEvent('input_supplied', who, { fields }),
       ...moveKey(command, key.value, who, 'input_supplied'),

@@ -271,7 +271,8 @@ export function explainCommand(
     if (event.event_type === 'command_created' && undoes)
       return [step, stepOf(event, event.actor, 'undo', `It undoes ${sayCommand(undoes)}.`)]
     if (!edit) return [step]
-    const confirm = edit.is_author ? ' Another approver or the requester must confirm it.' : ''
+    const others = found.command.context.run_as === 'agent' ? 'Another approver' : 'Another approver or the requester'
+    const confirm = edit.is_author ? ` ${others} must confirm it.` : ''
     const change = `${who(edit.by)} ${sayEdit(edit, fields)}${because(edit.reason)}.${confirm}`
     return [stepOf(event, edit.by, 'approval', change), step]
   })

@@ -10,7 +10,7 @@ import { type Paged, pageText, type Sql, type Tx } from '#store'
 import type { Rows } from '#store/rows'
 import type { IdentityDeps } from './deps.ts'
 import { appendOrgEvent } from './events.ts'
-import { decideAdministers, findPerson, handsOf, type StoredPerson } from './person.ts'
+import { decideAdministers, findPerson, handsOf, lockPeople, type StoredPerson } from './person.ts'
 import { authorize, decideUnbound } from './principal.ts'
 import { tellPeople } from './tell-people.ts'
 
@@ -31,8 +31,12 @@ export type Delegate = {
 }
 
 const LONGEST_MS = 366 * 86_400_000
+const STAND_INS_MAX = 20
 
-/** Everybody delegates for themselves. An administrator delegates for others, to somebody else. */
+/**
+ * Everybody delegates for themselves. An administrator delegates for others, to somebody else. A new delegation replaces the one between the same
+ * persons: everything that a person decides reads all delegations to that person.
+ */
 export async function delegate(
   deps: IdentityDeps,
   actor: PersonActor,
@@ -51,6 +55,24 @@ export async function delegate(
     if (!to.ok) return to
     const fits = decideDelegation(actor, from.value, to.value)
     if (!fits.ok) return fits
+    await lockPeople(tx, principal.orgId)
+    const live = await tx.query<StoredDelegation>(
+      `select ${DELEGATION} where d.org_id = $1 and d.from_user_id = $2 and d.ended_at is null and d.until > statement_timestamp()`,
+      [principal.orgId, from.value.id],
+    )
+    const replaced = live.filter(({ to_user_id }) => to_user_id === to.value.id)
+    if (live.length - replaced.length >= STAND_INS_MAX) {
+      return refuse(
+        'identity.delegation.too_many',
+        `${quote(from.value.external_id)} has ${STAND_INS_MAX} stand-ins.`,
+        {
+          path: 'to',
+          hint: 'End one of them first. `concord people delegations` lists them.',
+          facts: { maximum: STAND_INS_MAX },
+        },
+      )
+    }
+    for (const each of replaced) await saveEnded(tx, deps, actor, each)
     const id = deps.newId()
     await tx.query(
       `insert into identity.delegations (id, org_id, from_user_id, to_user_id, until, made_by, created_at)
@@ -145,16 +167,26 @@ export function endDelegation(
     const isTheirs = found?.from_user_id === principal.userId || found?.to_user_id === principal.userId
     // To anybody else it is unknown.
     if (!found || !(isTheirs || decideAdministers(principal).ok)) return refuseDelegation()
-    const ended = await tx.query(
-      'update identity.delegations set ended_at = $2 where id = $1 and ended_at is null returning id',
-      [delegationId, deps.now()],
-    )
-    if (ended.length === 0) return accept(found)
-    const { id, from_user_id, to_user_id } = found
-    const payload = { delegation_id: id, from_user_id, to_user_id }
-    await appendOrgEvent(tx, deps, actor, { type: 'delegation_ended', orgId: principal.orgId, payload })
-    return accept({ ...found, ended_at: deps.now() })
+    return accept(await saveEnded(tx, deps, actor, found))
   })
+}
+
+async function saveEnded(
+  tx: Tx,
+  deps: IdentityDeps,
+  actor: PersonActor,
+  found: StoredDelegation,
+): Promise<StoredDelegation> {
+  const { id, org_id: orgId, from_user_id, to_user_id } = found
+  const at = deps.now()
+  const ended = await tx.query(
+    'update identity.delegations set ended_at = $2 where id = $1 and ended_at is null returning id',
+    [id, at],
+  )
+  if (ended.length === 0) return found
+  const payload = { delegation_id: id, from_user_id, to_user_id }
+  await appendOrgEvent(tx, deps, actor, { type: 'delegation_ended', orgId, payload })
+  return { ...found, ended_at: at }
 }
 
 export type DelegationPage = { readonly beforeId: string | null; readonly limit: number }

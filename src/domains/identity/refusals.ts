@@ -22,6 +22,7 @@ export const identityRefusals = {
   'identity.user.outside': ['conflict', 'Change it at the identity provider where the person signs in.'],
   'identity.delegation.self': ['invalid', 'Name another person to stand in.'],
   'identity.delegation.to_maker': ['forbidden', 'The person or another administrator makes the delegation.'],
+  'identity.delegation.too_many': ['conflict', 'End a delegation of the person first.'],
   'identity.delegation.not_found': ['not_found', 'List the delegations that concern you.'],
   'identity.invitation.own': ['forbidden', 'The person or another administrator agrees with their own key.'],
   'identity.invitation.not_independent': [
