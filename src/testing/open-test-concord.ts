@@ -68,8 +68,7 @@ export async function openTestConcord({ project }: { readonly project: Project }
         },
       },
       async close() {
-        await concord.close()
-        await removeAll()
+        await concord.close().finally(removeAll)
       },
     }
   } catch (error) {

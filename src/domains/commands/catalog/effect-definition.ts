@@ -165,6 +165,12 @@ export type EffectDefinition = EffectHandler<EffectCall> & {
   readonly undo?: UndoDefinition
 }
 
+/** Without the fields that are undefined: they must not replace a default. */
+export function defined<T extends object>(fields: T): T {
+  // A copy without some optional fields has the same type.
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
+}
+
 type UndoInput = Pick<UndoDefinition, 'name' | 'do'> & Partial<UndoDefinition>
 type EffectInput = Pick<EffectDefinition, 'effect_type' | 'class' | 'do'> &
   Partial<Omit<EffectDefinition, 'kind' | 'undo'>> & { readonly undo?: UndoInput }
@@ -243,13 +249,15 @@ function defineTyped<Schema extends z.ZodType<object, object>, Result>(
   const undoTerms = typeof undo === 'function' ? { do: undo } : undo
   const source = defineUntyped({
     class: 'opaque',
-    ...terms,
+    ...defined(terms),
     effect_type: name,
     do: (call) => run(typed(call)),
     ...(find && { find: (call: EffectCall) => find(typed(call)) }),
     ...(undoTerms && {
       requires_compensation: true,
       undo: {
+        // An undo has no lookup of its own, so after an interrupted call a person decides.
+        ...(terms.class === 'queryable' ? { class: 'opaque' as const } : {}),
         ...undoTerms,
         name: undoName,
         async do({ undone, payload: _payload, ...call }: UndoCall) {
