@@ -68,7 +68,11 @@ export async function openTestConcord({ project }: { readonly project: Project }
         },
       },
       async close() {
-        await concord.close().finally(removeAll)
+        try {
+          await concord.close()
+        } finally {
+          await removeAll()
+        }
       },
     }
   } catch (error) {
