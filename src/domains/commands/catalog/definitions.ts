@@ -1,13 +1,13 @@
 /** The definitions of a catalog: command types, tasks, functions, policies, connector operations, schedules and retry policies. Effects have their own file. */
 import { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
-import type { JsonObject } from '#kernel/json-value'
+import { defined, type JsonObject } from '#kernel/json-value'
 import type { Facts, PolicyRule, RiskLevel } from '#kernel/policy/policy'
 import type { RetryPolicy } from '#kernel/retry-policy'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { DataClass } from '#kernel/data-class'
 import type { ResultInput } from '#kernel/step'
-import { defined, type EffectDefinition } from './effect-definition.ts'
+import type { EffectDefinition } from './effect-definition.ts'
 
 export const ingressTypes = [
   'user_request',

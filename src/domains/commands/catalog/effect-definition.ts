@@ -2,7 +2,7 @@
 import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/artifacts'
 import type { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
-import type { JsonObject } from '#kernel/json-value'
+import { defined, type JsonObject } from '#kernel/json-value'
 import type { RiskLevel } from '#kernel/policy/policy'
 import { makeOperation, type Operation } from '#kernel/step'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
@@ -163,12 +163,6 @@ export type EffectDefinition = EffectHandler<EffectCall> & {
   readonly bounded: boolean
   readonly key_template?: string
   readonly undo?: UndoDefinition
-}
-
-/** Without the fields that are undefined: they must not replace a default. */
-export function defined<T extends object>(fields: T): T {
-  // A copy without some optional fields has the same type.
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
 }
 
 type UndoInput = Pick<UndoDefinition, 'name' | 'do'> & Partial<UndoDefinition>
