@@ -1,6 +1,7 @@
 /** Generates the OpenAPI document from the routes; `openapi.json` is its committed copy. */
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import { slugForm, workspaceIdForm } from '#contract'
+import { cronForm } from '#kernel/cron'
 import { lineForm } from '#kernel/visible-text'
 import type { ApiEnv } from './guards.ts'
 
@@ -26,6 +27,11 @@ export function describeApi(
     type: 'string',
     pattern: lineForm,
     description: 'One line in which every character is visible, without a space at either end.',
+  })
+  app.openAPIRegistry.registerComponent('schemas', 'CronExpression', {
+    type: 'string',
+    pattern: cronForm,
+    description: 'Five fields of numbers, ranges, steps, lists and English names. A range ends after it begins.',
   })
   const document = app.getOpenAPI31Document({
     openapi: '3.1.0',

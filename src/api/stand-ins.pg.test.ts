@@ -167,8 +167,8 @@ describe('stand-ins', () => {
       assert.equal(`${status} ${body.code}`, answer)
     }
     for (const [more, answer] of [
-      [{ until: '2020-01-01T00:00:00Z' }, '422 api.field.value'],
-      [{ until: '2999-01-01T00:00:00Z' }, '422 api.field.value'],
+      [{ until: '2020-01-01T00:00:00Z' }, '422 time_range'],
+      [{ until: '2999-01-01T00:00:00Z' }, '422 time_range'],
       [{ to: 'nobody' }, '404 identity.user.not_found'],
     ] as const) {
       const asked = { to: nameOf(ben), until: until(), ...more }

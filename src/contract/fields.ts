@@ -1,6 +1,6 @@
 /** The fields that every room's contract is built from: a value that a kernel parser refuses keeps the parser's code, hint and facts. */
 import { z } from 'zod'
-import { CRON_CHARS_MAX, cronForm, parseCron, parseTimeZone, TIME_ZONE_CHARS_MAX, timeZoneForm } from '#kernel/cron'
+import { CRON_CHARS_MAX, parseCron, parseTimeZone, TIME_ZONE_CHARS_MAX, timeZoneForm } from '#kernel/cron'
 import { type DurationMs, durationForm, parseDuration } from '#kernel/duration'
 import { KEY_CHARACTERS_MAX } from '#kernel/idempotency-key'
 import { decodeId, type IdKind, idPrefixes } from '#kernel/ids'
@@ -156,8 +156,8 @@ export function cronField() {
     return fields.ok ? accept(text) : fields
   }
   return formField(parse, {
+    allOf: [{ $ref: '#/components/schemas/CronExpression' }],
     maxLength: CRON_CHARS_MAX,
-    pattern: cronForm,
     example: '30 2 * * *',
     description:
       'Minute, hour, day of month, month, day of week. A time skipped or repeated by daylight saving fires once.',

@@ -27,8 +27,27 @@ const dayOfWeek: Field = { name: 'day of week', min: 0, max: 7, names: weekdayNa
 /** Every value of every field, written out, takes 400. */
 export const CRON_CHARS_MAX = 500
 
-/** The words of an expression, for documents: which numbers a field has, only the parser says. */
-export const cronForm = '^[ \\t]*[0-9A-Za-z*,/-]+(?:[ \\t]+[0-9A-Za-z*,/-]+){4}[ \\t]*$'
+/** What the parser accepts, for documents. That a range ends after it begins, and that a day exists, only the parser says. */
+export const cronForm = `^[ \\t]*${[minute, hour, dayOfMonth, month, dayOfWeek].map(fieldForm).join('[ \\t]+')}[ \\t]*$`
+
+function fieldForm({ min, max, names = [] }: Field): string {
+  const anyCase = (name: string) => Array.from(name, (char) => `[${char.toUpperCase()}${char}]`).join('')
+  const value = `(?:${[numbersForm(min, max), ...names.map(anyCase)].join('|')})`
+  const step = `(?:/(?:${numbersForm(1, max)}))?`
+  const item = `(?:\\*${step}|${value}(?:-${value}${step})?)`
+  return `${item}(?:,${item})*`
+}
+
+/** The numbers from `min` (0 or 1) to `max`, with one or two digits. */
+function numbersForm(min: number, max: number): string {
+  const tens = Math.floor(max / 10)
+  const below = Array.from({ length: Math.max(0, tens - 1) }, (_, at) => at + 1).join('')
+  return [
+    `0?[${min}-${Math.min(9, max)}]`,
+    ...(below === '' ? [] : [`[${below}][0-9]`]),
+    ...(tens === 0 ? [] : [`${tens}[0-${max % 10}]`]),
+  ].join('|')
+}
 
 /**
  * Parses minute, hour, day of month, month and day of week. Accepts numbers, ranges, steps, lists and the English names of months

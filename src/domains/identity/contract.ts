@@ -259,7 +259,9 @@ export const delegateBody = z
       .optional()
       .meta({ example: 'dora', description: `${PERSON_NAME} Omitted: you.` }),
     to: textField(255, { charsMin: 1 }).meta({ example: 'ben', description: PERSON_NAME }),
-    until: instantField('2026-05-15T18:00:00Z').meta({ description: 'When it ends by itself; within a year.' }),
+    until: instantField('2026-05-15T18:00:00Z').meta({
+      description: 'When it ends by itself: in the future, within a year.',
+    }),
   })
   .meta({ id: 'Delegate', description: 'Who decides in whose place, until when.' })
 export const delegationView = z

@@ -4,6 +4,7 @@
  */
 import type { PersonActor } from '#kernel/actor'
 import { decodeId, isUuid } from '#kernel/ids'
+import { checkInstant } from '#kernel/instant'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { type Paged, pageText, type Sql, type Tx } from '#store'
 import type { Rows } from '#store/rows'
@@ -41,9 +42,8 @@ export async function delegate(
   const allowed = decideMayDelegate(actor)
   if (!allowed.ok) return allowed
   const at = deps.now()
-  if (until <= at || until.getTime() > at.getTime() + LONGEST_MS) {
-    return refuse('api.field.value', 'A delegation ends in the future, and within a year.', { path: 'until' })
-  }
+  const checked = checkInstant(until, { after: at, until: new Date(at.getTime() + LONGEST_MS) })
+  if (!checked.ok) return { ...checked, path: 'until' }
   return deps.db.transaction(async (tx): Promise<Decision<StoredDelegation>> => {
     const from = await findNamed(tx, principal.orgId, giver ?? principal.userId, 'from')
     if (!from.ok) return from
