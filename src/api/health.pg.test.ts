@@ -133,8 +133,8 @@ describe('health', () => {
 
   test('[L7] only an answer of the database tells that it takes no writes', async () => {
     const { db } = api.deps
-    const failing = (error: Error) =>
-      health(api.with({ db: { ...db, transaction: () => Promise.reject(error) } as typeof db }))
+    const failing = (fault: Error) =>
+      health(api.with({ db: { ...db, transaction: () => Promise.reject(fault) } as typeof db }))
     const coded = (code: string) => Object.assign(new Error('x'), { code })
     const noConnection = new Error('timeout exceeded when trying to connect')
     for (const [error, writable] of [

@@ -88,12 +88,10 @@ describe('a child process', () => {
     const copy = pathToFileURL(join(home, 'src/domains/scheduler/run-child.ts')).href
     const { startChild } = (await import(copy)) as typeof import('./run-child.ts')
     const at = (name: string) => join(home, name)
+    const files = { logPath: at('log'), logMaxBytes: 0, artifactList: at('artifacts'), endPath: at('end') }
     const { ended } = startChild({
       runId: anId(),
-      order: {
-        ...{ command: 'true', args: [], cwd: home, environment: {}, input: '', skipExitCodes: [] },
-        ...{ logPath: at('log'), logMaxBytes: 0, artifactList: at('artifacts'), endPath: at('end') },
-      },
+      order: { command: 'true', args: [], cwd: home, environment: {}, input: '', skipExitCodes: [], ...files },
       limits: { timeoutMs: null, killAfterMs: 1_000 },
       wait,
     })
