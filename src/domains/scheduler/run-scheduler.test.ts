@@ -1,9 +1,9 @@
 /** The running loop with real child processes: outcomes, limits, what a child sees, and how the loop stops. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { describe, test } from 'node:test'
-import { pathToFileURL } from 'node:url'
 import { listJobs, readJob } from './job-views.ts'
 import { requestStop, runFolderOf } from './run-files.ts'
 import { openProcessTable } from './process-table.ts'
@@ -85,17 +85,17 @@ describe('a child process', () => {
     for (const part of ['package.json', 'src/kernel', 'src/contract', 'src/domains/scheduler'])
       cpSync(part, join(home, part), { recursive: true })
     symlinkSync(resolve('node_modules'), join(home, 'node_modules'))
-    const copy = pathToFileURL(join(home, 'src/domains/scheduler/run-child.ts')).href
-    const { startChild } = (await import(copy)) as typeof import('./run-child.ts')
     const at = (name: string) => join(home, name)
     const files = { logPath: at('log'), logMaxBytes: 0, artifactList: at('artifacts'), endPath: at('end') }
-    const { ended } = startChild({
-      runId: anId(),
-      order: { command: 'true', args: [], cwd: home, environment: {}, input: '', skipExitCodes: [], ...files },
-      limits: { timeoutMs: null, killAfterMs: 1_000 },
-      wait,
-    })
-    assert.deepEqual(JSON.parse((await ended).answer || '{}').end, { outcome: 'completed', exitCode: 0 })
+    const order = { command: 'true', args: [], cwd: home, environment: {}, input: '', skipExitCodes: [], ...files }
+    const input = JSON.stringify({ runId: anId(), order, limits: { timeoutMs: null, killAfterMs: 1_000 } })
+    writeFileSync(
+      at('start.ts'),
+      `import { startChild } from './src/domains/scheduler/run-child.ts'
+       process.stdout.write((await startChild({ ...${input}, wait: async () => {} }).ended).answer)`,
+    )
+    const answer = execFileSync(process.execPath, [at('start.ts')], { encoding: 'utf8' })
+    assert.deepEqual(JSON.parse(answer || '{}').end, { outcome: 'completed', exitCode: 0 })
   })
 
   test('[SCH-071] another exit code fails with the last line, and is repeated by the rules of its type', async () => {
