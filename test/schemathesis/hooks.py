@@ -9,36 +9,43 @@ BEYOND_FORMS = {
     # depends on what the server has made or the project declares
     "cursor_invalid",
     "key_reused",
-    "commands.payload.malformed",
+    "dag_cycle",
     "idempotency.field.missing",
-    "idempotency.key.required",
+    "schedules.command_type.unknown",
+    "schedules.command_type.not_scheduled",
     "schedules.payload.invalid",
     "schedules.queue.unknown",
     "scheduler.job_type.unknown",
-    "scheduler.params.invalid",
     "memory.schema.unknown",
     # depends on the clock or on the machine
     "time_range",
+    "memory.expiry.past",
     "timezone_unknown",
-    # compares two places of the request
-    "dag_cycle",
     # a range of cron that ends before it begins, and a day that no month has
     "cron_value",
     "cron_never",
     # a key that is not in NFC
     "key_characters",
+    # a required name that the schema of a template does not describe
     "scheduler.schema.keyword",
-    # anything inside an open object
-    "api.field.secret",
-    "json_too_deep",
+    # anything inside an open object, and all keys of a body together
     "json_too_many_keys",
-    "key_forbidden",
     "nul_character",
     "number_out_of_range",
 }
 
+CRON = {"$ref": "#/components/schemas/CronExpression"}
 
 sent_keys = set()
+
+
+@schemathesis.hook
+def before_load_schema(ctx, raw_schema):
+    """The generator needs minutes for a cron expression of exactly the greatest length."""
+    for schema in raw_schema["components"]["schemas"].values():
+        for field in schema.get("properties", {}).values():
+            if CRON in field.get("allOf", []):
+                field.pop("maxLength", None)
 
 
 @schemathesis.hook
