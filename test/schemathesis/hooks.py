@@ -26,7 +26,7 @@ BEYOND_FORMS = {
     "cron_never",
     # a key that is not in NFC
     "key_characters",
-    # a required name that the schema of a template does not describe
+    # the rules of a schema, which the document leaves open
     "scheduler.schema.keyword",
     # anything inside an open object, and all keys of a body together
     "json_too_many_keys",
