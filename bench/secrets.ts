@@ -20,6 +20,8 @@ const FORMS: readonly ((keyword: string) => string)[] = [
   (keyword) => `${keyword} `,
   (keyword) => `${keyword}=`,
   (keyword) => `${keyword} is `,
+  (keyword) => `${keyword} for a `,
+  (keyword) => `${keyword} (a`,
   (keyword) => `--${keyword} `,
   (keyword) => `"${keyword}",`,
   (keyword) => `a://b${keyword}:`,

@@ -132,7 +132,7 @@ async function enter(deps: CallerDeps, c: ApiContext): Promise<Decision<unknown>
   return workspace
 }
 
-function closedToAgents(): Refusal {
+export function closedToAgents(): Refusal {
   return refuse('api.route.closed_to_agents', 'This is the key of an agent, and this route is closed to agents.', {
     hint: 'Propose the action with POST /agent-actions, or let a person do it with their own key.',
   })

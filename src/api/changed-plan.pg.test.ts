@@ -202,6 +202,34 @@ describe('a plan that changes while people are asked', () => {
     assert.equal(await settle(now, id), 'succeeded')
   })
 
+  test('[G2] [D7] [APR-15] a deploy and a rollback ask about the first plan again, whatever was approved before', async () => {
+    const id = await asked('Pair Trip')
+    const open = async (approver: string) => {
+      const card = (await cards(id)).find((each) => each['status'] === 'pending' && each['approver'] === approver)
+      return String(card?.['approval_id'])
+    }
+    for (const [deployed, next] of [
+      [old, now],
+      [now, old],
+      [old, now],
+      [now, old],
+    ] as const) {
+      assert.equal((await decide(deployed.app, await open('role:owner'), { decision: 'approved' })).status, 200)
+      assert.ok((await start(next)) > 0)
+    }
+    assert.equal((await decide(old.app, await open('role:owner'), { decision: 'approved' })).status, 200)
+    assert.equal((await decide(old.app, await open('role:checker'), { decision: 'approved' }, checker.key)).status, 200)
+    // The same after everybody has approved, before the plan is made.
+    for (const next of [now, old]) {
+      assert.equal(await settle(next, id), 'waiting_for_approval')
+      assert.equal((await decide(next.app, await open('role:owner'), { decision: 'approved' })).status, 200)
+      const last = await decide(next.app, await open('role:checker'), { decision: 'approved' }, checker.key)
+      assert.equal(last.status, 200)
+    }
+    assert.equal(await settle(old, id), 'succeeded')
+    assert.deepEqual(await done(id), [{ effect_type: 'connector.hotel.book_a' }])
+  })
+
   test('[D7] ten starts and five clicks at once: one new round', async () => {
     const id = await asked()
     const first = await openCard(id)

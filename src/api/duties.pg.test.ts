@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import type { ApprovalView } from '#domains/approvals'
 import { grantOrgRole } from '#domains/identity'
 import { bySystem } from '#kernel/actor'
+import { propose } from '#test/agents'
 import { type Duties, openDuties } from '#test/duties'
 import { proofSize } from '#test/proof-size'
 import { accepted, aPerson, type TestPerson, TRACE } from '#test/tenant'
@@ -21,6 +22,13 @@ describe('separation of duties', () => {
   })
   after(() => duties.close())
 
+  async function anAdmin(name: string, role: string): Promise<TestPerson> {
+    const { world, ours } = duties.api
+    const person = await aPerson(world, ours, 'admin', name)
+    const { userId } = person.principal
+    accepted(await grantOrgRole(world, bySystem(TRACE), { orgId: ours.orgId, userId, role }))
+    return person
+  }
   const one = (approvals: Record<string, ApprovalView>, name: string) => {
     const approval = approvals[name]
     assert.ok(approval, `${name} was not asked: ${Object.keys(approvals).join(', ')}`)
@@ -257,10 +265,7 @@ describe('separation of duties', () => {
   })
 
   test('[M3] a person who supplies the input of a request becomes its author, as an editor does', async () => {
-    const { world, ours } = duties.api
-    const boss = await aPerson(world, ours, 'admin', 'boss')
-    const { userId } = boss.principal
-    accepted(await grantOrgRole(world, bySystem(TRACE), { orgId: ours.orgId, userId, role: 'finance' }))
+    const boss = await anAdmin('boss', 'finance')
     const supplied = { input: { amount: '900.00' } }
     const rewrite = async (by: TestPerson, id: string) => {
       const changes = { decision: 'request_changes', reason: 'The invoice says 900.' }
@@ -280,19 +285,85 @@ describe('separation of duties', () => {
     const again = await rewrite(boss, id)
     for (const more of [{}, { edits: { amount: '901.00' } }])
       assert.equal((await duties.approve(boss, again, more)).body.code, 'self_approval')
-    assert.equal((await duties.show(ana, again)).may_decide, true)
-    assert.equal((await duties.approve(ana, again)).body.next, 'run_command')
+    // The requester does not decide in the place of somebody who has approved nothing. Another approver does.
+    assert.equal((await duties.show(ana, again)).may_decide, false)
+    assert.equal((await duties.approve(ana, again)).body.code, 'self_approval')
+    assert.equal((await duties.approve(bob, again)).body.next, 'run_command')
     assert.equal(await duties.settle(id), 'succeeded')
     assert.deepEqual(await paidFor(id), ['900.00'])
 
-    // Another approver decides too; what the requester supplies is the requester's.
-    const second = await duties.submit(ana, 'Pay', ['finance'])
-    assert.equal((await duties.approve(bob, await rewrite(boss, second))).body.next, 'run_command')
+    // What the requester supplies is the requester's.
     const third = await duties.submit(ana, 'Pay', ['finance'])
     const asked = await rewrite(ana, third)
     assert.equal(asked.edited, null)
     assert.equal((await duties.approve(ana, asked)).body.code, 'self_approval')
     assert.equal((await duties.approve(boss, asked)).body.next, 'run_command')
+  })
+
+  test('[G1] [M3] a missing field that somebody else supplies does not make the requester an approver', async () => {
+    const boss = await anAdmin('filler', 'finance')
+    const supply = async (needs: readonly string[], by: TestPerson) => {
+      const request = { task_name: 'Pay', payload: { needs } }
+      const { body } = await duties.send<{ command_id: string }>(ana, 'POST', '/commands', request)
+      assert.equal(await duties.settle(body.command_id), 'waiting_for_input')
+      const input = { subject: body.command_id }
+      assert.equal((await duties.send(by, 'POST', `/commands/${body.command_id}/input`, { input })).status, 200)
+      assert.equal(await duties.settle(body.command_id), 'waiting_for_approval')
+      return body.command_id
+    }
+    for (const needs of [['finance'], ['finance', 'manager'], [`user:${boss.principal.userId}`]]) {
+      const id = await supply(needs, boss)
+      for (const approval of Object.values(await duties.open(id))) {
+        assert.equal((await duties.approve(ana, approval)).body.code, 'self_approval')
+        assert.equal((await duties.approve(boss, approval)).status, 403)
+        assert.equal((await duties.show(ana, approval)).may_decide, false)
+      }
+      assert.deepEqual([await duties.settle(id), await paidFor(id)], ['waiting_for_approval', []])
+    }
+    // The only person who is asked wrote a part of it: everybody is told that nobody can approve.
+    const alone = Object.values(await duties.open(await supply([`user:${boss.principal.userId}`], boss)))
+    assert.equal(alone[0]?.blocked_by?.code, 'approver_is_requester')
+    assert.match(alone[0]?.not_counted[0]?.reason ?? '', /wrote a part of the request/)
+    const id = await supply(['finance'], boss)
+    assert.equal((await duties.approve(bob, one(await duties.open(id), 'finance'))).body.next, 'run_command')
+  })
+
+  test('[G1] [M3] the requester does not confirm an edit of what an agent proposed in their name', async () => {
+    const proposed = await propose(duties.room, ana.principal, {
+      toolName: 'pay',
+      payload: { subject: 'proposed', needs: ['finance'] },
+    })
+    accepted(proposed)
+    const { body } = await duties.send<{ items: ApprovalView[] }>(bob, 'GET', '/approvals?mine=true')
+    const asked = body.items.find(({ packet }) => JSON.stringify(packet).includes('"proposed"'))
+    assert.ok(asked)
+    const edited = await duties.approve(bob, asked, edits)
+    assert.equal(edited.body.next, 'wait')
+    assert.equal((await duties.approve(ana, edited.body)).body.code, 'self_approval')
+    assert.equal((await duties.approve(bob, edited.body)).body.code, 'self_approval')
+    assert.equal((await duties.approve(eve, edited.body)).body.next, 'run_command')
+  })
+
+  test('[G2] [APR-15] edits that return to an approved content ask about it again', async () => {
+    const id = await duties.submit(ana, 'Pay', ['finance', 'manager'])
+    const asked = await duties.open(id)
+    assert.equal((await duties.approve(bob, one(asked, 'finance'))).body.next, 'wait')
+    // The manager changes the amount twice and returns to what finance has approved.
+    const there = await duties.approve(eve, one(asked, 'manager'), edits)
+    assert.equal(there.status, 200, JSON.stringify(there.body))
+    const boss = await anAdmin('returning', 'manager')
+    const back = await duties.approve(boss, one(await duties.open(id), 'manager'), { edits: { amount: '1.00' } })
+    assert.equal(back.status, 200, JSON.stringify(back.body))
+    // And once more in both directions.
+    const more = await duties.approve(eve, one(await duties.open(id), 'manager'), edits)
+    assert.equal(more.status, 200, JSON.stringify(more.body))
+    const last = await duties.approve(boss, one(await duties.open(id), 'manager'), { edits: { amount: '1.00' } })
+    assert.equal(last.status, 200, JSON.stringify(last.body))
+    const fresh = await duties.open(id)
+    assert.equal((await duties.approve(bob, one(fresh, 'finance'))).body.next, 'wait')
+    assert.equal((await duties.approve(eve, one(fresh, 'manager'))).body.next, 'run_command')
+    assert.equal(await duties.settle(id), 'succeeded')
+    assert.deepEqual(await paidFor(id), ['1.00'])
   })
 
   test('[M3] a type may let the editor approve', async () => {

@@ -83,7 +83,7 @@ const showCreated = ({
 })
 
 /** An API without commands counts nobody as independent who is not. */
-const settledBy = (deps: Api) => ({ ...deps, countsInvited: deps.work?.approvals.types.invited === 'all' })
+const settledBy = (deps: Api) => ({ ...deps, invited: deps.work?.approvals.types.invited ?? 'none' })
 
 /** An API without commands has no tools. */
 const NO_TASKS = { tasks: new Map() }
@@ -239,7 +239,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
-      shown(reactivatePerson(deps, byPerson(principal, traceId), params.user_id), toInvitedPersonView),
+      shown(reactivatePerson(settledBy(deps), byPerson(principal, traceId), params.user_id), toInvitedPersonView),
   }),
   inviteAgain: post('/people/{user_id}/invite', {
     summary: 'Issue a new invitation for a person, which takes the place of all their keys',
@@ -249,7 +249,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
-      shown(inviteAgain(deps, byPerson(principal, traceId), params.user_id), toInvitedPersonView),
+      shown(inviteAgain(settledBy(deps), byPerson(principal, traceId), params.user_id), toInvitedPersonView),
   }),
   confirmInvitation: post('/people/{user_id}/invite/confirm', {
     summary:

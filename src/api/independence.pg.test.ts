@@ -308,26 +308,30 @@ describe('a requester who administers people', () => {
 
 describe('by default, in a team that one administrator has invited', () => {
   let room: AgentApi
+  let root: string
   before(async () => {
     room = await openAgentApi()
+    root = room.api.ours.people.admin.key
     await anOrgRole(room.api.world, room.api.ours.orgId, 'data-owner')
   })
   after(() => room.close())
 
+  const ask = async <T>(path: string, body: unknown, key = root): Promise<T> => {
+    const answer = await room.post(path, body, key)
+    assert.ok(answer.status < 300, JSON.stringify(answer.body))
+    room.api.world.travel(1_000)
+    return answer.body as T
+  }
+  const redeem = async ({ invitation, user_id }: InvitedPersonView) => {
+    await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
+    const { key, key_id } = await ask<CreatedApiKeyView>('/invitations/redeem', { invitation }, '')
+    return { key, key_id, user_id }
+  }
+  const invite = (name: string, role: string, by = root) =>
+    ask<InvitedPersonView>('/people', { external_id: `local:${name}`, role }, by)
+  const hire = async (name: string, role = 'writer', by = root) => redeem(await invite(name, role, by))
+
   test('[H3] people whom the same person invited decide for each other, which is shown; the inviter does not', async () => {
-    const { key: root } = room.api.ours.people.admin
-    const ask = async <T>(path: string, body: unknown, key = root): Promise<T> => {
-      const answer = await room.post(path, body, key)
-      assert.ok(answer.status < 300, JSON.stringify(answer.body))
-      room.api.world.travel(1_000)
-      return answer.body as T
-    }
-    const hire = async (name: string) => {
-      const invited = await ask<InvitedPersonView>('/people', { external_id: `local:${name}`, role: 'writer' })
-      await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
-      const { key } = await ask<CreatedApiKeyView>('/invitations/redeem', { invitation: invited.invitation }, '')
-      return { key, user_id: invited.user_id }
-    }
     const [ana, dora] = [await hire('ana'), await hire('dora')]
     const { orgId, people } = room.api.ours
     const { userId } = people.admin.principal
@@ -348,5 +352,42 @@ describe('by default, in a team that one administrator has invited', () => {
     assert.equal((await decide(dora.key)).status, 200)
     const why = (await room.get(`/commands/${command_id}/explanation`)).body as { chain: readonly { text: string }[] }
     assert.ok(why.chain.some(({ text }) => text.includes('credentials of the same issuer as the requester')))
+  })
+
+  test('[G3] [H3] a second administrator whom the same person invited agrees to a new invitation; the maker and their issuers do not', async () => {
+    const [ben, cleo, ann] = [await hire('ben', 'admin'), await hire('cleo', 'admin'), await hire('ann')]
+    const puppet = await hire('puppet', 'admin', ben.key)
+    const renew = async (by: string, verb = 'invite') => {
+      const again = await ask<InvitedPersonView>(`/people/${ann.user_id}/${verb}`, {}, by)
+      await room.room.rows(`update identity.api_keys set expires_at = now() + interval '1 day' where is_invitation`)
+      return again
+    }
+    const confirm = (key: string) => room.post(`/people/${ann.user_id}/invite/confirm`, {}, key)
+    const again = await renew(ben.key)
+    assert.equal(again.awaits_yes, true)
+    for (const [key, code, reason] of [
+      [ben.key, 'identity.invitation.own', /You made/],
+      [root, 'identity.invitation.not_independent', /You issued the credentials of the person who made/],
+      [puppet.key, 'identity.invitation.not_independent', /Your credentials came through the person who made/],
+    ] as const) {
+      const { body } = await confirm(key)
+      assert.equal(body['code'], code)
+      assert.match(String(body['detail']), reason)
+    }
+    assert.equal((await room.get('/me', ann.key)).status, 200)
+    const { items } = (await room.get('/notifications?unread=true', cleo.key)).body as { items: { text: string }[] }
+    assert.ok(items.some(({ text }) => text.includes('or an administrator agrees whose credentials did not come')))
+    assert.deepEqual((await confirm(cleo.key)).body, { changed: true })
+    const renewed = await redeem(again)
+
+    // Every other administrator descends from the first one, and the person has no key to agree with: it works at once.
+    await call(room.api.app, `/keys/${renewed.key_id}`, { method: 'DELETE', key: root })
+    assert.equal((await renew(root)).awaits_yes, false)
+    // The same without keys, by somebody whose second administrator has no key yet, and then has one.
+    await ask(`/people/${cleo.user_id}/deactivate`, {})
+    const late = await invite('late', 'admin')
+    assert.equal((await renew(ben.key)).awaits_yes, false)
+    await redeem(late)
+    assert.equal((await renew(ben.key)).awaits_yes, true)
   })
 })

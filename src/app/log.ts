@@ -14,7 +14,7 @@ function redactNamed(line: string): string {
   if (!MAY_NAME_SECRET.test(line)) return line
   let isChanged = false
   const redacted = JSON.stringify(JSON.parse(line), (name, value: unknown) => {
-    const isSecret = isSecretName(name, typeof value === 'number') || /^database_?url$/i.test(name)
+    const isSecret = isSecretName(name, typeof value === 'number' ? 'number' : 'text') || /^database_?url$/i.test(name)
     if (!isSecret || typeof value === 'boolean' || value === null) return value
     isChanged = true
     return '[redacted]'

@@ -2,12 +2,15 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { type CommandHandle, type CommandRef, type ConcordClient, ConcordError, connect } from '#client'
+import { closedToAgents } from '#api'
 import { actingFor, submitCommand } from '#domains/commands'
+import { authorize } from '#domains/identity'
 import { encodeId, textId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
-import type { Decision } from '#kernel/refusal'
+import { accept, type Decision } from '#kernel/refusal'
 import { adoptTransaction, type ForeignClient } from '#store'
 import { type Environment, readConfig } from './config.ts'
+import { keepHistory } from './history.ts'
 import { openClosers, openOrClose } from './lifecycle.ts'
 import { type Log, openLog } from './log.ts'
 import type { Project } from './project.ts'
@@ -19,9 +22,9 @@ export type ConcordOptions = {
   /** Its effects may use the services of the program. */
   readonly project: Project
   /** Default: a Postgres of its own in the data folder. */
-  readonly databaseUrl?: string
+  readonly databaseUrl?: string | undefined
   /** The data folder. Default: `.concord` in the working directory. */
-  readonly home?: string
+  readonly home?: string | undefined
   /** Further settings, as `CONCORD_…` variables. The environment of the process is not read. */
   readonly settings?: Environment
   readonly deps?: SystemDeps
@@ -30,9 +33,9 @@ export type ConcordOptions = {
 
 type SubmitOptions = {
   /** The idempotency key of the request: the same for every repetition. */
-  readonly key?: string
+  readonly key?: string | undefined
   /** A connection of the caller with an open transaction in the same database: the command commits with the rows of the caller. */
-  readonly tx?: ForeignClient
+  readonly tx?: ForeignClient | undefined
 }
 
 export type Concord = Omit<ConcordClient, 'submit'> & {
@@ -44,7 +47,7 @@ export type Concord = Omit<ConcordClient, 'submit'> & {
   /** The same program as another caller. */
   as(key: string): Concord
   /** Handles a request of the HTTP API: mount it in another server. */
-  fetch(request: Request): Promise<Response>
+  fetch(request: Request, env?: object): Promise<Response>
   close(): Promise<void>
 }
 
@@ -69,10 +72,18 @@ export async function openInProcess(
   const closers = openClosers(log)
   const { scheduleAheadMs } = options
   const started = { config, environment, folder, project, deps, log, scheduleAheadMs }
-  const service = valueOf(await openOrClose(closers, () => openService(started, deps, log, closers)))
+  const opened = await openOrClose(closers, async () => {
+    const service = await openService(started, deps, log, closers)
+    return service.ok
+      ? accept({ service: service.value, key: (await readFile(service.value.keyFile, 'utf8')).trim() })
+      : service
+  })
+  const { service, key } = valueOf(opened)
   closers.add(() => Promise.resolve(service.endStreams()))
-  const key = (await readFile(service.keyFile, 'utf8')).trim()
   const fallback = config.workspace ?? config.defaultWorkspace
+  service.jobs?.begin()
+  const stopHistory = keepHistory(config, service.url, deps, log)
+  if (stopHistory) closers.add(stopHistory)
   const concord = callerOf({ service, deps, fallback, close: () => closers.closeAll() }, key)
   return { concord, service }
 }
@@ -89,7 +100,7 @@ type Opened = {
 
 function callerOf(opened: Opened, key: string): Concord {
   const { service, deps, fallback, close } = opened
-  const fetch = (request: Request) => service.fetch(request)
+  const fetch = (request: Request, env?: object) => service.fetch(request, env)
   const client = connect({ url: ORIGIN, key, fetch })
   return {
     ...client,
@@ -103,9 +114,11 @@ function callerOf(opened: Opened, key: string): Concord {
     ) {
       const asked = { bearer: key, role: 'writer' as const, sources: { fallback } }
       const looked = valueOf(await service.authenticator.callers.look(asked))
+      const { principal } = looked
+      valueOf(principal.agent ? closedToAgents() : authorize(principal, asked.role))
       const workspace = valueOf(looked.workspace)
       const submit = (own?: Parameters<typeof submitCommand>[2]['tx']) =>
-        submitCommand(service.work.commands, actingFor(looked.principal, textId('trace', deps.randomBytes(16))), {
+        submitCommand(service.work.commands, actingFor(principal, textId('trace', deps.randomBytes(16))), {
           workspaceId: workspace.id,
           taskName,
           payload: input as JsonObject,
@@ -115,6 +128,7 @@ function callerOf(opened: Opened, key: string): Concord {
           tx: own,
         })
       const { command } = valueOf(await (tx ? adoptTransaction(tx, ENGINE_ROLE, submit) : submit()))
+      service.announce()
       return { command_id: encodeId('command', command.command_id), status: command.status }
     },
   }

@@ -45,6 +45,8 @@ export type Service = Base & {
   /** Resolves when the data folder is gone. */
   readonly lost: Promise<Refusal>
   readonly fetch: (request: Request, env?: object) => Promise<Response>
+  /** Tells the streams that there are new events. */
+  announce(): void
   /** Ends the streams, which never end by themselves. */
   endStreams(): void
 }
@@ -96,6 +98,7 @@ export async function openService(
     authenticator,
     jobs: jobs.value,
     lost: watched.lost,
+    announce: () => notices.announce(EVENTS_CHANNEL),
     endStreams: () => closing.abort(),
     async fetch(request, env = {}) {
       const response = await api.fetch(request, env)

@@ -23,6 +23,8 @@ export type CommandHandle<Result = unknown> = {
   readonly resultType?: Result
 }
 
+export type ApprovalCard = components['schemas']['Approval']
+
 /** A command, or its id. */
 type Named<Result = unknown> = string | CommandHandle<Result> | CommandOf<Result>
 
@@ -56,14 +58,14 @@ export type ConnectOptions = {
   readonly url: string
   readonly key: string
   /** The short name of a workspace. Default: the workspace of the key. */
-  readonly workspace?: string
+  readonly workspace?: string | undefined
   /** Replaces the `fetch` of the platform. */
   readonly fetch?: (request: Request) => Promise<Response>
 }
 
 type SubmitOptions = {
   /** The idempotency key of the request: the same for every repetition. */
-  readonly key?: string
+  readonly key?: string | undefined
 }
 type WaitOptions = { readonly timeoutMs?: number; readonly signal?: AbortSignal }
 
@@ -83,28 +85,37 @@ export type ConcordClient = {
   cancel(command: Named, reason?: string): Promise<CommandRow>
   /** Submits the command that undoes this one, and returns it. */
   undo(command: Named, reason?: string): Promise<CommandRow>
-  /** The approvals that wait for the caller. */
-  inbox(): Promise<readonly components['schemas']['Approval'][]>
-  /** Approves what the caller has read: every open approval of the command that is theirs to decide. */
-  approve(command: Named, reason?: string): Promise<void>
-  reject(command: Named, reason: string): Promise<void>
-  /** Events from now on, or after a cursor. Ends with the signal. */
-  events(options?: { readonly after?: string; readonly signal?: AbortSignal }): AsyncIterable<EventView>
+  /** The approvals that wait for the caller, of one command or of all: what is asked, and why. */
+  inbox(command?: Named): Promise<readonly ApprovalCard[]>
+  /** Approves what the card shows. A request that has changed since is refused. */
+  approve(card: Pick<ApprovalCard, 'approval_id' | 'payload_hash'>, reason?: string): Promise<void>
+  reject(card: Pick<ApprovalCard, 'approval_id' | 'payload_hash'>, reason: string): Promise<void>
+  /** Events from the first, or after a cursor; each has its own to continue from. Ends with the signal. */
+  events(options?: {
+    readonly after?: string
+    readonly signal?: AbortSignal
+  }): AsyncIterable<EventView & { readonly cursor: string }>
 }
 
 const POLL_FIRST_MS = 25
 const POLL_LAST_MS = 1_000
 const WAIT_MS = 600_000
+const PAGE = 500
 const RESTS: ReadonlySet<string> = new Set([
   'succeeded',
   'failed',
   'cancelled',
   'expired',
-  'compensated',
   'waiting_for_approval',
   'waiting_for_input',
-  'blocked',
 ])
+
+/** Nothing happens any more unless a person acts. */
+function isAtRest({ status, next, cancellation_requested }: CommandRow): boolean {
+  if (status === 'compensated') return !cancellation_requested
+  if (status === 'blocked') return next.some(({ action }) => action === 'reconcile_effect')
+  return RESTS.has(status)
+}
 
 export function connect({ url, key, workspace, fetch: send }: ConnectOptions): ConcordClient {
   const headers = { authorization: `Bearer ${key}`, ...(workspace === undefined ? {} : { 'x-workspace': workspace }) }
@@ -119,28 +130,36 @@ export function connect({ url, key, workspace, fetch: send }: ConnectOptions): C
     const until = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])])
     for (let pauseMs = POLL_FIRST_MS; ; pauseMs = Math.min(pauseMs * 1.5, POLL_LAST_MS)) {
       const found = await get<Result>(command)
-      if (RESTS.has(found.status)) return found
+      if (isAtRest(found)) return found
       until.throwIfAborted()
       await pause(pauseMs, until)
     }
   }
 
-  async function decide(command: Named, decision: 'approved' | 'rejected', reason: string | undefined) {
-    const { items } = valueOf(await api.GET('/approvals', { params: { query: { mine: 'true' } } }))
-    const asked = items.filter((approval) => approval.command_id === idOf(command))
-    if (asked.length === 0)
-      throw new ConcordError(404, {
-        code: 'approvals.approval.none',
-        detail: 'No approval of this command waits for you.',
-        hint: 'Read `why` of the command: it names who is asked.',
-      })
-    for (const { approval_id, payload_hash } of asked)
-      valueOf(
-        await api.POST('/approvals/{approval_id}/resolve', {
-          params: { path: { approval_id } },
-          body: { decision, payload_hash, ...(reason === undefined ? {} : { reason }) },
-        }),
-      )
+  async function decide(
+    { approval_id, payload_hash }: Pick<ApprovalCard, 'approval_id' | 'payload_hash'>,
+    decision: 'approved' | 'rejected',
+    reason: string | undefined,
+  ) {
+    const params = { path: { approval_id } }
+    const body = { decision, payload_hash, ...(reason === undefined ? {} : { reason }) }
+    valueOf(await api.POST('/approvals/{approval_id}/resolve', { params, body }))
+  }
+
+  async function inbox(command?: Named): Promise<readonly ApprovalCard[]> {
+    const cards: ApprovalCard[] = []
+    const asked = {
+      mine: 'true' as const,
+      limit: PAGE,
+      ...(command === undefined ? {} : { command_id: idOf(command) }),
+    }
+    for (let cursor: string | undefined; ; ) {
+      const query = cursor === undefined ? asked : { ...asked, cursor }
+      const { items, next_cursor } = valueOf(await api.GET('/approvals', { params: { query } }))
+      cards.push(...items)
+      if (!next_cursor) return cards
+      cursor = next_cursor
+    }
   }
 
   return {
@@ -174,11 +193,9 @@ export function connect({ url, key, workspace, fetch: send }: ConnectOptions): C
       )
       return get(undo)
     },
-    async inbox() {
-      return valueOf(await api.GET('/approvals', { params: { query: { mine: 'true' } } })).items
-    },
-    approve: (command, reason) => decide(command, 'approved', reason),
-    reject: (command, reason) => decide(command, 'rejected', reason),
+    inbox,
+    approve: (card, reason) => decide(card, 'approved', reason),
+    reject: (card, reason) => decide(card, 'rejected', reason),
     async *events({ after, signal } = {}) {
       const query = after === undefined ? {} : { after }
       const { data, error, response } = await api.GET('/events', {
@@ -188,7 +205,7 @@ export function connect({ url, key, workspace, fetch: send }: ConnectOptions): C
       })
       if (!data) throw new ConcordError(response.status, error ?? {})
       for await (const event of readServerEvents(data as ReadableStream<Uint8Array>))
-        if (event.data !== '') yield JSON.parse(event.data) as EventView
+        if (event.data !== '') yield { ...(JSON.parse(event.data) as EventView), cursor: event.id ?? '' }
     },
   }
 }

@@ -1,5 +1,6 @@
 /** The exports of `concord/client`: the typed client of a running server. */
 export {
+  type ApprovalCard,
   type CommandHandle,
   type CommandOf,
   type CommandRef,

@@ -31,6 +31,12 @@ export function isPlainObject(value: object): boolean {
   return prototype === Object.prototype || prototype === null
 }
 
+/** Without the fields that are undefined: they must not replace a default. */
+export function defined<T extends object>(fields: T): T {
+  // A copy without some optional fields has the same type.
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
+}
+
 /** Keys and array indexes from the root down. */
 export type JsonStep = string | number
 

@@ -3,15 +3,12 @@ import { type GitleaksRule, gitleaksRules } from './secrets/gitleaks-rules.ts'
 import { indexKeywords } from './secrets/keyword-index.ts'
 import { ownRules } from './secrets/own-rules.ts'
 import type { SecretRule } from './secrets/secret-rule.ts'
-import { mayBeEncoded, spellingsOf } from './secrets/spelling.ts'
+import { hasOtherSpelling, spellingsOf } from './secrets/spelling.ts'
 
 export const REDACTED = '[redacted]'
 
 /** A word that says that a name is about a secret. Without it `linkedin, …` is the beginning of a sentence. */
 const SECRET_WORD = /key|token|secret|passw|auth|cred|api|sdk|cert|login/i
-
-/** Characters with another spelling, and secret names that are no keywords of texts. */
-const UNUSUAL_NAME = /[^ -$&-~]/
 
 function compile({
   pattern,
@@ -62,7 +59,7 @@ function rulesFor(text: string): ReadonlySet<SecretRule> | undefined {
 
 /** Returns false for a field name that is no secret and cannot make its value one, at the price of one look. */
 export function mayBeSecretName(name: string): boolean {
-  return rulesFor(name) !== undefined || UNUSUAL_NAME.test(name) || mayBeEncoded(name)
+  return rulesFor(name) !== undefined || hasOtherSpelling(name)
 }
 
 function secretOf(match: RegExpExecArray): string {
@@ -94,9 +91,11 @@ function nextSecret(
   let next = from
   for (let match = execAt(shape, text, next); match; match = execAt(shape, text, next)) {
     const end = match.index + match[0].length
-    next = Math.max(end, match.index + 1)
     const found = !names || names(match) ? (value ? execAt(value, text, end) : match) : null
-    if (found && (!holds || holds(match, found))) return { found, next }
+    const afterMatch = Math.max(end, match.index + 1)
+    if (found && (!holds || holds(match, found))) return { found, next: afterMatch }
+    // The words about one name may contain another: "the token for the password: …".
+    next = names ? match.index + 1 : afterMatch
   }
   return undefined
 }

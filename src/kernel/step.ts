@@ -78,9 +78,11 @@ export function listSteps(steps: readonly CommandStep[]): readonly ListedStep[] 
         return `(${value.field} of step ${step + 1})`
       }
       if (Array.isArray(value)) return value.map((item, index) => plain(item, [...path, index]))
-      if (typeof value !== 'object' || value === null) return value as JsonValue
+      if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value))
+        return value as JsonValue
       if (value instanceof Date) return value.toISOString()
-      if (!isPlainObject(value)) throw new TypeError(`${effect_type} has input that is not JSON at ${path.join('.')}`)
+      if (typeof value !== 'object' || !isPlainObject(value))
+        throw new TypeError(`${effect_type} has input that is not JSON at ${path.join('.')}`)
       const entries = Object.entries(value).filter(([, field]) => field !== undefined)
       return Object.fromEntries(entries.map(([name, field]) => [name, plain(field, [...path, name])]))
     }

@@ -33,7 +33,12 @@ export interface Sql {
   /** Runs a named prepared statement and returns its rows. */
   run<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>
   /** Runs plain SQL, unprepared: for cold paths and tests. */
-  query<Row extends object = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
+  query<Row extends object = Record<string, unknown>>(
+    text: string,
+    values?: readonly unknown[],
+    /** `single`: refuses several statements in one text. */
+    mode?: 'single',
+  ): Promise<Row[]>
 }
 
 export function sqlOn(queryable: pg.Pool | pg.PoolClient | pg.Client): Sql {
@@ -42,8 +47,9 @@ export function sqlOn(queryable: pg.Pool | pg.PoolClient | pg.Client): Sql {
       const result = await queryable.query({ name: statement.name, text: statement.text, values: [...values] })
       return result.rows as Row[]
     },
-    async query<Row extends object>(text: string, values: readonly unknown[] = []) {
-      const result = await queryable.query(text, [...values])
+    async query<Row extends object>(text: string, values: readonly unknown[] = [], mode?: 'single') {
+      const single = { text, values: [...values], queryMode: 'extended' }
+      const result = await (mode ? queryable.query(single) : queryable.query(text, [...values]))
       return result.rows as Row[]
     },
   }

@@ -87,12 +87,19 @@ const BORROWED = ['role', 'lock_timeout']
  * Runs a part of a transaction that another program commits or rolls back. What the part wrote is undone if it throws or returns a
  * refusal. Its hooks after the commit do not run, because only the other program learns of the commit.
  */
-export async function adoptTransaction<T>(
-  foreign: ForeignClient,
-  role: string,
-  work: (tx: Tx) => Promise<T>,
-): Promise<T> {
-  const client = foreign as pg.PoolClient
+export function adoptTransaction<T>(foreign: ForeignClient, role: string, work: (tx: Tx) => Promise<T>): Promise<T> {
+  // Savepoints nest: of two that overlap, the rollback of one would undo the other.
+  const adopted = (adopting.get(foreign) ?? Promise.resolve()).then(() => adopt(foreign as pg.PoolClient, role, work))
+  adopting.set(
+    foreign,
+    adopted.catch(() => {}),
+  )
+  return adopted
+}
+
+const adopting = new WeakMap<ForeignClient, Promise<unknown>>()
+
+async function adopt<T>(client: pg.PoolClient, role: string, work: (tx: Tx) => Promise<T>): Promise<T> {
   const found = await client.query<Record<string, string>>(
     `select ${BORROWED.map((name) => `current_setting('${name}') as ${name}`).join(', ')}`,
   )

@@ -68,8 +68,11 @@ export async function openTestConcord({ project }: { readonly project: Project }
         },
       },
       async close() {
-        await concord.close()
-        await removeAll()
+        try {
+          await concord.close()
+        } finally {
+          await removeAll()
+        }
       },
     }
   } catch (error) {

@@ -1,6 +1,6 @@
 /** Records the calls of effects and operations of a project, and makes them misbehave as a test asks. */
 import { type ConnectorDefinition, ConnectorFailure } from '#domains/connectors'
-import { type CatalogEntry, type Definition, EffectFailure, expandCatalog } from '#domains/commands'
+import { type CatalogEntry, type Definition, type EffectCall, EffectFailure, expandCatalog } from '#domains/commands'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 
@@ -32,6 +32,7 @@ type Watchable = { readonly catalog: readonly CatalogEntry[]; readonly connector
 export function watchEffects(): WatchedEffects {
   const calls: RecordedCall[] = []
   const faults = new Map<string, Required<Misbehaviour>[]>()
+  const known = new Set<string>()
 
   async function call<T>(record: RecordedCall, make: () => Promise<T>, fail: (fault: Required<Misbehaviour>) => never) {
     const fault = faults.get(record.effect)?.shift()
@@ -41,25 +42,33 @@ export function watchEffects(): WatchedEffects {
     return fault ? fail(fault) : done
   }
 
+  const watched =
+    <Call extends EffectCall>(effect: string, make: (given: Call) => Promise<unknown>) =>
+    (given: Call) =>
+      call(
+        { effect, input: given.payload, key: given.idempotencyKey, attempt: given.attempt },
+        () => make(given),
+        ({ errorClass, after }) => {
+          throw new EffectFailure(errorClass, MESSAGE, after ? 'unknown' : 'no')
+        },
+      )
+
   const watchedEffect = (definition: Definition): Definition => {
     if (definition.kind !== 'effect') return definition
-    const { do: make, effect_type: effect } = definition
+    const { do: make, effect_type: effect, undo } = definition
+    known.add(effect)
+    if (undo) known.add(undo.name)
     return {
       ...definition,
-      do: (given) =>
-        call(
-          { effect, input: given.payload, key: given.idempotencyKey, attempt: given.attempt },
-          () => make(given),
-          ({ errorClass, after }) => {
-            throw new EffectFailure(errorClass, MESSAGE, after ? 'unknown' : 'no')
-          },
-        ),
+      do: watched(effect, make),
+      ...(undo && { undo: { ...undo, do: watched(undo.name, undo.do) } }),
     }
   }
 
   const watchedConnector = (definition: ConnectorDefinition): ConnectorDefinition => ({
     ...definition,
     open(tools) {
+      for (const { name } of definition.operations) known.add(`connector.${definition.name}.${name}`)
       const connector = definition.open(tools)
       return {
         ...connector,
@@ -81,6 +90,8 @@ export function watchEffects(): WatchedEffects {
   return {
     calls,
     misbehave(effect, { times = 1, errorClass = 'transient_connector_error', after = false } = {}) {
+      if (!known.has(effect))
+        throw new RangeError(`No effect is called ${effect}; there are ${[...known].toSorted().join(', ')}`)
       const planned = Array.from({ length: times }, () => ({ times, errorClass, after }))
       faults.set(effect, [...(faults.get(effect) ?? []), ...planned])
     },

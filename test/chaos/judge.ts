@@ -128,10 +128,10 @@ union all select 'undo of ' || o.idempotency_key from concord.domain_effects as 
   where c.status = 'cancelled' and c.cancellation_mode = 'compensate_then_stop' and o.status = 'succeeded' and o.declared_compensation is not null
     and not exists (select from concord.domain_effects as k where k.compensates_effect_id = o.domain_effect_id and k.status = 'succeeded')
 union all select 'undo of ' || o.idempotency_key from concord.domain_effects as o join concord.commands as c on c.command_id = o.command_id
-  where c.task_name = 'Pay and regret' and c.status = 'succeeded' and o.status = 'succeeded'
+  where c.command_id = any($5::uuid[]) and c.status = 'succeeded' and o.status = 'succeeded'
     and not exists (select from concord.domain_effects as k where k.compensates_effect_id = o.domain_effect_id and k.status = 'succeeded')
 union all select 'retry ' || c.command_id from concord.commands as c where c.command_id = any($4::uuid[]) and c.attempt < 2`,
-    [[...idsOf('approve'), ...idsOf('reconcile')], idsOf('cancel'), idsOf('input'), idsOf('retry')],
+    [[...idsOf('approve'), ...idsOf('reconcile')], idsOf('cancel'), idsOf('input'), idsOf('retry'), idsOf('undo')],
   )
   return rows.map(({ what }) => what)
 }

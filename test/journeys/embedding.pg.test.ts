@@ -68,6 +68,31 @@ const refund = defineCommand('refund', {
   onFailure: 'undo',
 })
 
+const token = defineEffect('login.open', {
+  input: z.object({ name: z.string() }),
+  class: 'read',
+  do: () => Promise.resolve({ token: 'a secret' }),
+})
+const login = defineCommand('login', {
+  input: z.object({ name: z.string() }),
+  policy: () => allow(),
+  steps({ name }) {
+    const opened = token({ name })
+    return [opened, tell({ to: name, refund: from(opened, 'token') })]
+  },
+})
+const hidden = defineCommand('hidden', {
+  input: z.object({ code: z.string() }),
+  policy: () => ask(1, 'refund-approver'),
+  steps: ({ code }) => [code === 'xyzzy' ? tell({ to: code, refund: code }) : score({ customer: code })],
+})
+const curious = defineCommand('curious', {
+  input: z.object({ text: z.string() }),
+  facts: { count: async ({ input: { text }, sql }) => (await sql<{ count: number }>(text))[0]?.count ?? 0 },
+  policy: (_input, { facts }) => (facts.count > 0 ? allow() : deny('Nothing.')),
+  steps: ({ text }) => [score({ customer: text })],
+})
+
 describe('Concord in a process', () => {
   let database: TestDb
   let home: string
@@ -79,7 +104,7 @@ describe('Concord in a process', () => {
     database = await openTestDb()
     home = await mkdtemp(join(tmpdir(), 'concord-in-process-'))
     concord = await openConcord({
-      project: { catalog: [refund] },
+      project: { catalog: [refund, login, hidden, curious] },
       databaseUrl: database.url,
       home,
       settings: { CONCORD_UNSAFE_TEST: '1', CONCORD_COUNT_INVITED_APPROVERS: '1' },
@@ -135,14 +160,21 @@ describe('Concord in a process', () => {
     assert.deepEqual([denied.status, denied.error], ['failed', 'Above 5000, or too many.'])
     const one = await submit('o4', 100)
     assert.equal(one.status, 'waiting_for_approval')
-    await assert.rejects(cem.as('cck_wrong').approve(one), ConcordError)
-    await dora.approve(one)
+    const cardOf = async (by: Concord, command: { readonly command_id: string }) => {
+      const [card] = await by.inbox(command.command_id)
+      assert.ok(card)
+      return card
+    }
+    const card = await cardOf(dora, one)
+    await assert.rejects(cem.as('cck_wrong').approve(card), ConcordError)
+    await assert.rejects(dora.approve({ ...card, payload_hash: 'f'.repeat(64) }), { code: 'payload_changed' })
+    await dora.approve(card)
     assert.equal((await concord.wait(one)).status, 'succeeded')
     const two = await submit('o5', 600)
-    await dora.approve(two)
-    await assert.rejects(dora.approve(two), { code: 'approvals.approval.none' })
+    await dora.approve(await cardOf(dora, two))
+    assert.deepEqual(await dora.inbox(two.command_id), [])
     assert.equal((await concord.get(two)).status, 'waiting_for_approval')
-    await cem.approve(two, 'Checked with the customer.')
+    await cem.approve(await cardOf(cem, two), 'Checked with the customer.')
     assert.equal((await concord.wait(two)).result?.refund, 're_o5')
     const [decided] = await database.db.query<{ facts: object }>(
       `select payload->'input'->'context'->'facts' as facts from concord.domain_events
@@ -153,6 +185,41 @@ describe('Concord in a process', () => {
       book.splice(0).map((line) => line.split(' ').slice(0, 2).join(' ')),
       ['pay o4', 'pay o5'],
     )
+  })
+
+  test('the keys of readers and agents submit nothing in the process either', async () => {
+    const made = await concord.api.POST('/keys', { body: { name: 'reads', role: 'reader' } })
+    assert.ok(made.data)
+    const order = { order_id: 'o9', customer: 'x', amount: 1 }
+    await assert.rejects(concord.as(made.data.key).submit(refund, order), { code: 'identity.role.insufficient' })
+    const agent = await concord.api.POST('/keys', {
+      body: { name: 'bot', role: 'writer', agent: 'bot', tools: ['refund'] },
+    })
+    assert.ok(agent.data, JSON.stringify(agent.error))
+    await assert.rejects(concord.as(agent.data.key).submit(refund, order), { code: 'api.route.closed_to_agents' })
+  })
+
+  test('a step that takes a result which is not stored is not called', async () => {
+    const asked = await concord.wait(await concord.submit(login, { name: 'ada' }))
+    assert.equal(asked.status, 'failed')
+    assert.match(String(asked.error), /token of step 1 is a secret, which is not stored/)
+  })
+
+  test('people are not asked about what cannot run', async () => {
+    const asked = await concord.wait(await concord.submit(hidden, { code: 'xyzzy' }))
+    assert.equal(asked.status, 'failed')
+    assert.match(String(asked.error), /which the contract does not allow/)
+    assert.deepEqual(await concord.inbox(asked.command_id), [])
+  })
+
+  test('a fact sees its workspace alone, and its statement cannot leave the transaction', async () => {
+    const asked = await concord.wait(
+      await concord.submit(curious, { text: 'select count(*)::int as count from concord.commands' }),
+    )
+    assert.equal(asked.status, 'succeeded')
+    const wrong = await concord.submit(curious, { text: 'commit; select 1 as count' })
+    assert.notEqual((await concord.get(wrong)).status, 'succeeded')
+    await concord.cancel(wrong)
   })
 
   test('one key is one thing done, whoever asks', async () => {
@@ -206,6 +273,21 @@ describe('Concord in a process', () => {
         await client.query('commit')
         const { rows } = await client.query(`select id from orders order by id`)
         assert.deepEqual(rows, [{ id: 't1' }, { id: 't2' }])
+      }))
+
+    test('submits that overlap on one connection do not undo each other', () =>
+      connected(async (client) => {
+        await client.query('begin')
+        const [refused, kept] = await Promise.allSettled([
+          concord.submit({ ...refund, taskName: 'refnd' }, order('t4'), { tx: client }),
+          concord.submit(refund, order('t5'), { tx: client }),
+          concord.submit({ ...refund, taskName: 'refnd' }, order('t6'), { tx: client }),
+        ])
+        await client.query('commit')
+        assert.equal(refused.status, 'rejected')
+        assert.ok(kept.status === 'fulfilled')
+        assert.equal((await concord.wait(kept.value)).status, 'succeeded')
+        assert.deepEqual(book.splice(0), ['pay t5 5 ch_t5'])
       }))
 
     test('two writers with one key: one command, whoever commits first', () =>

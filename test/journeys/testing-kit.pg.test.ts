@@ -38,10 +38,16 @@ describe('openTestConcord', () => {
     const asked = await concord.wait(await concord.submit(refund, { order_id: 'o1', amount: 60 }))
     assert.equal(asked.status, 'waiting_for_approval')
     assert.equal(concord.calls.length, 0)
-    await dora.approve(asked)
+    const [card] = await dora.inbox(asked)
+    assert.ok(card)
+    await dora.approve(card)
     assert.equal((await concord.wait(asked, { timeoutMs: 15_000 })).result?.refund_id, 're_o1')
     const [call] = concord.calls.splice(0)
     assert.deepEqual([call?.effect, call?.input], ['payments.refund', { order_id: 'o1', amount: 60 }])
+  })
+
+  test('a wrong name of an effect is refused', () => {
+    assert.throws(() => concord.misbehave('payments.refnd'), /there are .*payments\.refund/)
   })
 
   test('a retry runs when the clock is moved, with the same key', async () => {

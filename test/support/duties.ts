@@ -67,7 +67,7 @@ function definitions(paid: Duties['paid']): readonly Definition[] {
       { effect_type: 'pay.send', payload: { subject: String(subject), amount: String(amount) } },
     ],
     effects: ['pay.send'],
-    task: { policy_checks: ['permission', 'as_needed'] },
+    task: { policy_checks: ['permission', 'as_needed'], ingress_types: ['user_request', 'agent_action'] as const },
   }
   return [
     definePolicy({

@@ -120,6 +120,14 @@ const VARIATIONS: Readonly<Record<string, (hex: string) => string>> = {
   'an escape': (hex) => `\\u0070assword=${hex}`,
   'a combining mark': (hex) => `pa\u0301ssword=${hex}`,
   'a sentence in another case': (hex) => `MY PASSWORD IS ${hex}`,
+  'a password for a place': (hex) => `password for prod: ${hex}`,
+  'a password with a place in brackets': (hex) => `password (prod): ${hex}`,
+  'a list of passwords': (hex) => `my passwords are ${hex} and another1`,
+  'a pw': (hex) => `the pw for prod is ${hex}`,
+  'a pw after its value': (hex) => `${hex} is the pw`,
+  'an API key after a space': (hex) => `api key ${hex}`,
+  'a letter of another alphabet': (hex) => `p\u0430ssword: ${hex}`,
+  'an encoded letter of another alphabet': (hex) => `p%D0%B0ssword=${hex}`,
   'two secrets': (hex) => `password=${hex} and next=%3Ftoken%3D${hex}`,
 }
 

@@ -5,7 +5,7 @@ import { type Db, type Sql, statement } from '#store'
 import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import { payloadOf, resolveApprovers } from './request-approval.ts'
 import { approverRef, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
-import { listCounted, mayApprove, requestContract } from './decide-vote.ts'
+import { isAuthor, listCounted, mayApprove, requestContract } from './decide-vote.ts'
 import { findDependence, INDEPENDENT, sayDependence } from './independence.ts'
 import type { ApprovalTypes } from './approval-type.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
@@ -60,7 +60,7 @@ export function checkDeciders(
     const asked = persons.filter((person) => isAsked(approval, person))
     const counted = listCounted(others)
     const isCounted = asked.some((person) => counted.includes(personOf(person)))
-    const isDependent = listNotCounted(approval, persons).length > 0
+    const isDependent = listNotCounted(approval, persons).some(({ reason }) => reason !== WROTE)
     const code = isCounted ? 'quorum_unreachable' : codeOf(approval, asked, able, isDependent)
     const counts = { possible: able, required }
     return { code, reason: reasonOf(approval, code, counts), hint: hintOf(approval, code), ...counts }
@@ -119,21 +119,27 @@ function countTogether(
   return places.filter((_, place) => seat(place, new Set())).length
 }
 
+const WROTE = 'wrote a part of the request'
+
 /** A person who is asked, and whose decision does not count. */
 type NotCounted = { readonly userId: string; readonly name: string; readonly reason: string }
 
 function listNotCounted(approval: Asking, persons: readonly ActivePerson[]): readonly NotCounted[] {
   return persons.flatMap((person) => {
-    const dependence = isAsked(approval, person) ? findDependence(approval, person) : undefined
+    if (!isAsked(approval, person)) return []
+    const { userId, externalId: name } = person
+    if (isAuthor(approval, personOf(person))) return [{ userId, name, reason: WROTE }]
+    const dependence = findDependence(approval, person)
     if (dependence === undefined || dependence.kind === 'is_requester') return []
-    return [{ userId: person.userId, name: person.externalId, reason: sayDependence(dependence) }]
+    return [{ userId, name, reason: sayDependence(dependence) }]
   })
 }
 
 function codeOf(approval: Asking, asked: readonly ActivePerson[], able: number, areSomeNotCounted: boolean): BlockCode {
   if (areSomeNotCounted && able === 0) return 'approver_not_independent'
   if (able > 0 || approval.approved_by.length > 0) return 'quorum_unreachable'
-  if (asked.some((person) => personOf(person) === approval.requested_by)) return 'approver_is_requester'
+  if (asked.map(personOf).some((person) => person === approval.requested_by || isAuthor(approval, person)))
+    return 'approver_is_requester'
   return namedPersons(approval).length > 0 ? 'approver_gone' : 'role_without_members'
 }
 
@@ -143,7 +149,7 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
   const roles = namedRoles(approval).join(', ')
   switch (code) {
     case 'approver_is_requester':
-      return `The only eligible approver is the requester, who may not approve their own request.`
+      return `The only eligible approver is the requester, or wrote a part of the request, and may not approve it.`
     case 'approver_not_independent':
       return 'Nobody who is asked decides independently of the requester: credentials or roles came through the same hands.'
     case 'approver_gone':

@@ -48,7 +48,7 @@ export const REASON_CHARS_MAX = 2_000
 export type Sibling = Pick<StoredApproval, 'status' | 'payload_hash' | 'approver' | 'approved_by' | 'approved_for'>
 
 /** The person who edited the content is one of its authors. */
-function isAuthor({ request_payload }: Pick<StoredApproval, 'request_payload'>, person: string): boolean {
+export function isAuthor({ request_payload }: Pick<StoredApproval, 'request_payload'>, person: string): boolean {
   return request_payload.edits?.author === person
 }
 
@@ -141,7 +141,7 @@ export function decideVote(
   }
   if (!represented && dependence) return refuseDependent(approval, dependence)
   if (decision === 'approved' && isAuthor(approval, person)) {
-    return refuse('self_approval', 'You edited this request, so another approver or the requester must confirm it.', {
+    return refuse('self_approval', 'You wrote a part of this request, so somebody else must confirm it.', {
       facts: { approver: showActor(approval.approver) },
     })
   }

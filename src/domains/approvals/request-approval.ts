@@ -57,8 +57,9 @@ export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): 
   const couldDecide = [approver, ...approvers, ...roles.map((slug) => slug && roleRef(slug))].some(
     (ref) => ref !== undefined && request.edits?.refs?.includes(ref),
   )
-  // The person has agreed to what they wrote, so with the requester as many people agree as without the change.
-  const confirmers = author !== undefined && couldDecide && isPersonRef(requestedBy) ? [requestedBy] : []
+  // An edit is an approval of all the rest, so with the requester as many people agree as without it. Input is no approval.
+  const isEditOfApprover = author !== undefined && request.edits?.of !== undefined && couldDecide
+  const confirmers = isEditOfApprover && !request.isByAgent && isPersonRef(requestedBy) ? [requestedBy] : []
   const resolved: ResolvedApprovers = {
     requestedBy,
     riskLevel,
@@ -87,7 +88,10 @@ function personOrSelf(requestedBy: string): string {
   return ref !== undefined && isPersonRef(ref) ? ref : requestedBy
 }
 
-/** The number of members of a role is unknown here; if only persons are named, enough of them must be allowed to decide. */
+/**
+ * The number of members of a role is unknown here; if only persons are named, enough of them must be allowed to decide. An author among them blocks
+ * the approval, which is reported: a command that has input must not fail because of who supplied it.
+ */
 function isReachable({
   approver,
   approvers,
@@ -95,12 +99,10 @@ function isReachable({
   requestedBy,
   approvalsRequired,
   selfDecisionAllowed,
-  author,
 }: ResolvedApprovers): boolean {
   if (roles.length > 0 || !isPersonRef(approver)) return true
   const persons = new Set([approver, ...approvers])
   if (!selfDecisionAllowed) persons.delete(requestedBy)
-  if (author !== undefined) persons.delete(author)
   return persons.size >= approvalsRequired
 }
 
@@ -126,7 +128,7 @@ const isSameQuestion = `t.workspace_id = $2::uuid and t.command_id = $3::uuid an
 
 /**
  * Inserts the approval, or returns the existing one: the unique key decides, not an earlier read. An answer that no longer counts
- * (changes requested, expired, cancelled, or approved for another content) allows another round, which has its own
+ * (changes requested, expired, cancelled, approved for another content, or replaced before) allows another round, which has its own
  * key and replaces it. It replaces only the same question, of the same type and to the same approver: a role that is not asked again
  * has not agreed. The event of the request is a part of the statement: the database knows the deadline and what is replaced.  $1 approval, $2 workspace, $3 command, $4 requested by, $5 approver, $6 type, $7 payload, $8 packet, $9
  * minutes until it expires or null, $10 key, $11 hash, $12 self decision, $13 quorum, $14 roles, $15 effect, $16 to $18 the id, trace and
@@ -143,7 +145,7 @@ const insertApproval = statement<AskedRow>(
    ), round as (
      select $10::text || case count(*) when 0 then '' else ':r' || count(*) + 1 end as key
        from concord.approvals t
-      where ${isSameQuestion} and ${isVoid}
+      where ${isSameQuestion} and (t.superseded_by is not null or ${isVoid})
    ), hands as (
      select jsonb_strip_nulls(jsonb_build_object('issuers', jsonb_object_agg(a.person, a.issuers))) as authors
        from (select i.person, jsonb_agg(distinct i.issuer) as issuers

@@ -72,7 +72,7 @@ type EditRecord = {
   readonly by: string
   /** The replaced approval; omitted for input. */
   readonly of?: string
-  /** The references that name the person. In an approval that the person could have decided, the requester may confirm. Absent in older rows. */
+  /** The references that name the person. In an approval that the editor could have decided, the requester may confirm. Absent in older rows. */
   readonly refs?: readonly string[]
   readonly fields: readonly string[]
   /** Absent in older rows. */
@@ -165,6 +165,8 @@ export type ApprovalRequest = {
   readonly domainEffectId?: string
   readonly readBack?: JsonValue
   readonly edits?: Omit<EditRecord, 'author'>
+  /** An agent proposed the command with the key of the requester, who then confirms no edit. */
+  readonly isByAgent?: boolean
 }
 
 /** The items of the packet that only the owner knows; requester, risk and expiration come from the row. */

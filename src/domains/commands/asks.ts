@@ -52,6 +52,7 @@ export function planAsks({
 }: AskInput): readonly ApprovalRequest[] {
   const input = lastRequest(effects)?.result as InputRecord | null | undefined
   const { approval, side_effects, description } = task.type
+  const isByAgent = command.context.run_as === 'agent'
   return outcome.approvers.map(({ approver, count }) => ({
     workspaceId: command.workspace_id,
     commandId: command.command_id,
@@ -70,7 +71,8 @@ export function planAsks({
     riskLevel,
     approvalsRequired: count,
     // An agent has the key of its requester and would approve its own proposal.
-    selfDecisionAllowed: approval.self_decision_allowed && command.context.run_as !== 'agent',
+    selfDecisionAllowed: approval.self_decision_allowed && !isByAgent,
+    isByAgent,
     ...(approval.expires_in_minutes === null ? {} : { expiresInMinutes: approval.expires_in_minutes }),
     ...(input && input.by !== command.requested_by ? { edits: input } : {}),
   }))

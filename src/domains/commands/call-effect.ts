@@ -21,6 +21,7 @@ import { type AfterStep, type CallOutcome, workerActor } from './change.ts'
 import { type EffectArtifacts, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import { commandTurns, findEffect, type HeldCommand, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
+import { findMissingInput } from './step-inputs.ts'
 import { type AttemptFailure, type CallResult, type EffectHandler, findHandler, type HandlerCall } from './tasks.ts'
 
 /** Writes rows in the transaction that records the outcome. An `EffectFailure` rolls back both. */
@@ -73,6 +74,8 @@ async function callEffect(
 ): Promise<Called | undefined> {
   const key = decideStepKey(handler.retry, effect.idempotency_key)
   if (!key.ok) return failed('validation_error', key.reason, 'no')
+  const missing = findMissingInput(turn.found, effect)
+  if (missing !== undefined) return failed('validation_error', missing, 'no')
   await failpoint(handler.isUndo ? 'commands.undo_begun' : 'commands.effect_begun')
   const emitted: string[] = []
   const called = await callHeld(deps, turn, effect, handler, emitted, async (call) => {

@@ -5,13 +5,16 @@
  * lists the declared places that cover a destination of the payload.
  */
 import { KernelFault } from '#kernel/errors'
+import { guardValue } from '#kernel/json-guard'
 import { encodeId, firstIdOf } from '#kernel/ids'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
 import { didYouMean } from '#kernel/nearest'
 import { findPlaces } from '#kernel/policy/destination'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { statement } from '#store'
+import { redactValue } from '#kernel/secrets/redact-value'
+import { scoped, statement } from '#store'
+import { LATE, withDeadline } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
@@ -69,13 +72,21 @@ function ofProject({ facts }: Pick<Catalog, 'facts'>, name: string): FactSource 
         workspaceId,
         requestedBy,
         now: now(),
-        sql: (text, values = []) =>
-          db.transaction(async (tx) => {
-            await tx.query('set transaction read only')
-            return tx.query(text, values)
-          }),
+        // Row security shows the workspace alone, and one statement cannot leave the transaction.
+        sql: (text, values = []) => scoped(db, workspaceId).read((tx) => tx.query(text, values, 'single')),
       }))
   )
+}
+
+const FACT_MS = 5_000
+
+/** A source of a project may hang or return what is not JSON. A command whose facts cannot be loaded is tried again, and stuck in the end. */
+async function settle(name: string, load: Promise<unknown>, { sleep }: Pick<CommandDeps, 'sleep'>): Promise<unknown> {
+  const value = await withDeadline({ sleep, ms: FACT_MS }, () => load)
+  if (value === LATE) throw new KernelFault('commands.fact.invalid', `the fact ${name} took more than ${FACT_MS} ms`)
+  const guarded = guardValue(value instanceof Date ? value.toISOString() : (value ?? null))
+  if (!guarded.ok) throw new KernelFault('commands.fact.invalid', `the fact ${name} is not JSON: ${guarded.reason}`)
+  return redactValue(guarded.value)
 }
 
 export async function gatherFacts(
@@ -88,7 +99,8 @@ export async function gatherFacts(
     const source = deps.facts[name] ?? builtInFacts[name] ?? ofProject(deps.catalog, name)
     // Without this check the rule would decide without its fact.
     if (!source) throw new KernelFault('commands.fact.unknown', `no source is given for the fact ${name}`)
-    facts[name] = await source(deps, command)
+    const loaded = source(deps, command)
+    facts[name] = deps.catalog.facts.has(name) ? await settle(name, loaded, deps) : await loaded
   }
   return facts
 }
@@ -155,7 +167,7 @@ export function checkConnectorAccess(catalog: Catalog, access: ConnectorAccess):
       return refuse(
         'commands.connector_access.invalid',
         `The task ${quote(unchecked.spec.name)} uses the restricted connector ${quote(name)} without the rule ${CONNECTOR_SCOPE}.`,
-        { path, hint: `Add '${CONNECTOR_SCOPE}' to its policy_checks.` },
+        { path, hint: `Add '${CONNECTOR_SCOPE}' to its policy_checks (in defineCommand: task.policy_checks).` },
       )
     }
   }

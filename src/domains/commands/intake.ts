@@ -98,6 +98,11 @@ export function decide(
     case 'delay':
       return rest(outcome.until, ...(gates ? [evaluated] : asked))
     case 'approval': {
+      const terms = { policy: question.result, isApproved: true, facts: seen.facts }
+      const planned = planCommand(seen.catalog, task, { ...found, command }, terms, newId, seen.tries)
+      // People are not asked about what cannot run. A key that another command has may be free by then.
+      if (!planned.ok && planned.code !== 'commands.effect.key_taken' && !gates)
+        return fail('validation_error', planned.reason, ...asked)
       const riskLevel = highestRisk(seen.catalog, question, effects)
       const first = planAsks({ task, command, outcome, content, riskLevel, effects: found.effects })
       const requests = askAnew(first, gates)

@@ -7,10 +7,12 @@ import { accepted } from '#test/tenant'
 import { defineTask, type EffectDraft } from './catalog/definitions.ts'
 import { defineEffect } from './catalog/effect-definition.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
+import { parseKeyTemplate } from '#kernel/idempotency-key'
 import { compileRules } from '#kernel/policy/policy'
 import { evaluatePolicy } from '#kernel/policy/evaluate'
 import { shippedPolicies } from './catalog/shipped-policies.ts'
 import { createPlan, decideMode, type PlanInput, validatePlan } from './plan.ts'
+import { checkKeyFields } from './step-inputs.ts'
 
 const catalog = accepted(
   openCatalog(
@@ -218,4 +220,13 @@ test('[SEC-02] who, what, which connector, which data, which side effects, wheth
   assert.equal(planned.ok ? '' : planned.code, 'commands.plan.invalid', 'which side effects')
   const high = { risk_level: 'high', metadata: {} }
   assert.equal(said(rules('risk'), { task: high }), 'require_approval', 'whether approved')
+})
+
+test('a key that an earlier step would have to return is refused', () => {
+  const template = accepted(parseKeyTemplate('refund:{charge.id}:{order}'))
+  const from = (...path: readonly string[]) => checkKeyFields('pay', template, [{ path, step: 0, field: 'id' }])
+  for (const path of [['charge'], ['charge', 'id'], ['order']]) assert.equal(from(...path).ok, false, path.join('.'))
+  for (const path of [['amount'], ['charge', 'name'], ['customer', 'order']])
+    assert.ok(from(...path).ok, path.join('.'))
+  assert.ok(checkKeyFields('pay', undefined, [{ path: ['charge'], step: 0, field: 'id' }]).ok)
 })

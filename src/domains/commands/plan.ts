@@ -13,6 +13,7 @@ import { compensationPolicy, compilePolicy } from '#kernel/retry-policy'
 import type { UndoStep } from '#kernel/saga/compensation'
 import { type Change, newEffect, type NewEffect, planEffect, set, systemActor, emitEvent } from './change.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
+import { checkKeyFields } from './step-inputs.ts'
 import { draftEffects, retryOf, undoOf } from './tasks.ts'
 
 export type PlanStep = {
@@ -293,13 +294,15 @@ type NewRow = { readonly effectId: string; readonly order: number; readonly trie
 function effectOf(
   catalog: Catalog,
   { command: { command_id, attempt }, effects }: CommandWithEffects,
-  { effect_type, payload, undoes }: EffectDraft,
+  { effect_type, payload, undoes, inputs = [] }: EffectDraft,
   { effectId, order, tries }: NewRow,
 ): Decision<NewEffect> {
   if (undoes) return accept(newUndo(catalog, { ...undoes, effect_type, effect_payload: payload }, effectId, order))
   const compiled = catalog.effects.get(effect_type)
   if (!compiled) return refuse('commands.plan.invalid', `No effect is called ${effect_type}.`)
-  const { definition } = compiled
+  const { definition, keyTemplate } = compiled
+  const early = checkKeyFields(effect_type, keyTemplate, inputs)
+  if (!early.ok) return early
   const made = effectKeyOf(catalog, effect_type, payload)
   if (!made.ok) return made
   const retry = compilePolicy(definition.operation, catalog.retries)

@@ -8,6 +8,9 @@ export type IdentityDeps = {
   readonly now: Clock
   readonly newId: NewId
   readonly randomBytes: RandomBytes
-  /** Whether people whom one administrator invited count as independent of that administrator; a setting of the installation. */
-  readonly countsInvited?: boolean
+  /**
+   * Which administrators agree to an invitation, as for approvals: `all`, those who issued no credentials of the maker and got none from them
+   * (`by_others`), or those who have no issuer in common with the maker either (`none`, the default here).
+   */
+  readonly invited?: 'all' | 'by_others' | 'none'
 }

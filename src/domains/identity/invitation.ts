@@ -96,7 +96,8 @@ async function writeInvitation(
 ): Promise<Decision<Invited>> {
   if (!isLocal(person)) return accept({ person, invitation: null })
   const now = deps.now()
-  const isHeld = await needsYes(tx, actor, person)
+  const issuers = await handsOf(tx, actor)
+  const isHeld = await needsYes(tx, deps, { made_by: actor.principal.userId, issuers }, person)
   const ended = await revokeKeysOf(tx, person.org_id, person.id, now, isHeld ? 'invitations' : 'all')
   const expiresAt = new Date(now.getTime() + LIFE_MS)
   const { stored, key } = await issueKey(tx, deps, {
@@ -107,7 +108,7 @@ async function writeInvitation(
     created_at: now,
     expires_at: expiresAt,
     is_invitation: true,
-    issuers: await handsOf(tx, actor),
+    issuers,
     is_held: isHeld,
   })
   const payload = {
@@ -124,33 +125,59 @@ async function writeInvitation(
       userIds: [person.id],
       toAdmins: true,
       subject: `A new invitation for ${person.external_id} waits for a second yes`,
-      text: `${actor.principal.externalId} made it. With the yes it takes the place of every key of ${person.external_id}. The person agrees, or an administrator who is independent of the maker: concord people confirm ${person.external_id}.`,
+      text: `${actor.principal.externalId} made it. With the yes it takes the place of every key of ${person.external_id}. The person agrees, or an administrator agrees ${sayIndependent(deps)}: concord people confirm ${person.external_id}.`,
     })
   }
   return accept({ person, invitation: { text: key, expiresAt, isHeld } })
 }
 
-/**
- * A new invitation takes the place of the keys of a person, so it needs the yes of somebody beside its maker: of the person, who has a key to
- * say it, or of a second administrator. Without either, as for a lost key in a house with one administrator, it works at once.
- */
-async function needsYes(tx: Tx, { principal }: PersonActor, { id, org_id }: StoredPerson): Promise<boolean> {
-  const [row] = await tx.query<{ has_keys: boolean; had_keys: boolean; has_second: boolean }>(
-    `select exists (select from identity.api_keys where user_id = $2 and not is_invitation and not is_agent
-                       and revoked_at is null and (expires_at is null or expires_at > statement_timestamp())) as has_keys,
-            exists (select from identity.api_keys where user_id = $2 and not is_invitation) as had_keys,
-            exists (select from identity.users where org_id = $1 and id not in ($2, $3) and role = 'admin'
-                       and deactivated_at is null) as has_second`,
-    [org_id, id, principal.userId],
-  )
-  return row !== undefined && (row.has_keys || (row.had_keys && row.has_second))
-}
-
-type HeldInvitation = {
-  readonly id: string
+type Made = {
   readonly made_by: string
   /** The maker, and everybody through whose hands the credentials of the maker came. */
   readonly issuers: readonly string[]
+}
+type HeldInvitation = Made & { readonly id: string }
+
+/** Why an administrator with these hands (their own first) does not agree to the invitation; undefined if they may. The rule of approvals. */
+function findTie({ invited }: Pick<IdentityDeps, 'invited'>, made: Made, hands: readonly string[]): string | undefined {
+  if (invited === 'all') return undefined
+  const [own = '', ...issuers] = hands
+  if (issuers.includes(made.made_by)) return 'Your credentials came through the person who made this invitation.'
+  if (made.issuers.includes(own)) return 'You issued the credentials of the person who made this invitation.'
+  if (invited === 'by_others' || !issuers.some((issuer) => made.issuers.includes(issuer))) return undefined
+  return 'One person issued your credentials and those of the person who made this invitation.'
+}
+
+/** Who agrees in the place of the person, as a clause about an administrator. */
+const sayIndependent = ({ invited }: Pick<IdentityDeps, 'invited'>): string =>
+  ({
+    all: 'who did not make it',
+    by_others: 'whose credentials did not come through the maker, nor those of the maker through them',
+    none: 'who has no issuer in common with the maker',
+  })[invited ?? 'none']
+
+const isLiveKey = `not k.is_invitation and not k.is_agent and k.revoked_at is null
+                      and (k.expires_at is null or k.expires_at > statement_timestamp())`
+
+/**
+ * A new invitation takes the place of the keys of a person, so it needs the yes of somebody beside its maker: of the person, who has a key to
+ * say it, or of a second administrator who can say it now. Without either, as for a lost key in a house with one administrator, it works at once.
+ */
+async function needsYes(tx: Tx, deps: IdentityDeps, made: Made, { id, org_id }: StoredPerson): Promise<boolean> {
+  const [row] = await tx.query<{ has_keys: boolean; had_keys: boolean }>(
+    `select exists (select from identity.api_keys k where k.user_id = $1 and ${isLiveKey}) as has_keys,
+            exists (select from identity.api_keys where user_id = $1 and not is_invitation) as had_keys`,
+    [id],
+  )
+  if (!row?.had_keys || row.has_keys) return row?.has_keys === true
+  const others = await tx.query<{ hands: readonly string[] }>(
+    `select u.id || u.issuers as hands from identity.users u
+      where u.org_id = $1 and u.id not in ($2, $3) and u.role = 'admin' and u.deactivated_at is null
+        and (u.external_id not like 'local:%' or exists (select from identity.api_keys k
+              where k.user_id = u.id and k.role = 'admin' and k.workspace_id is null and ${isLiveKey}))`,
+    [org_id, id, made.made_by],
+  )
+  return others.some(({ hands }) => findTie(deps, made, hands) === undefined)
 }
 
 /** The invitation of a person that waits for a yes. */
@@ -183,13 +210,11 @@ export async function confirmInvitation(
         hint: 'The person agrees with their own key, or another administrator does.',
       })
     }
-    const isTied = (await handsOf(tx, actor)).some((hand) => held.issuers.includes(hand))
-    if (principal.userId !== userId && isTied && deps.countsInvited !== true) {
-      return refuse(
-        'identity.invitation.not_independent',
-        'Your credentials came through the hands of the person who made this invitation, or the other way round.',
-        { hint: 'The person agrees with their own key, or an administrator with credentials of another issuer does.' },
-      )
+    const tie = principal.userId === userId ? undefined : findTie(deps, held, await handsOf(tx, actor))
+    if (tie !== undefined) {
+      return refuse('identity.invitation.not_independent', tie, {
+        hint: 'The person agrees with their own key, or an administrator whom neither of you invited does.',
+      })
     }
     const ended = await revokeKeysOf(tx, person.org_id, userId, deps.now(), 'keys')
     await tx.query('update identity.api_keys set is_held = false where id = $1', [held.id])

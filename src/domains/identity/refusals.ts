@@ -26,7 +26,7 @@ export const identityRefusals = {
   'identity.invitation.own': ['forbidden', 'The person or another administrator agrees with their own key.'],
   'identity.invitation.not_independent': [
     'forbidden',
-    'The person agrees with their own key, or an administrator whom another person invited.',
+    'The person agrees with their own key, or an administrator whom neither of you invited does.',
   ],
   'identity.invitation.invalid': ['unauthenticated', 'Ask an administrator for a new one.'],
   'identity.workspace.open': ['conflict', 'Create a workspace with an access role to choose who may enter.'],

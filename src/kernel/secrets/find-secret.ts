@@ -1,7 +1,15 @@
 /** Finds the first secret in a value: by the shape of a text, or by the name of its field. */
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '../json-value.ts'
 import { hasSecretShape, mayBeSecretName } from '../secret-shapes.ts'
-import { isNamedSecret, nameOfField, nameOfItem, parseJson, TEXT_DEPTH_MAX } from './field-name.ts'
+import {
+  columnsFor,
+  isNamedSecret,
+  type ListPlace,
+  nameOfField,
+  nameOfItem,
+  parseJson,
+  TEXT_DEPTH_MAX,
+} from './field-name.ts'
 import { isSecretReference } from './reference.ts'
 
 export type SecretFinding = { readonly path: string; readonly by: 'shape' | 'name' }
@@ -15,11 +23,9 @@ export function sayFinding({ by }: SecretFinding): string {
 type Trail = { readonly steps: JsonStep[]; readonly by: SecretFinding['by'] }
 
 /** Where a value stands. */
-type Place = {
+type Place = ListPlace & {
   /** The path of names down to here. */
   readonly names: string
-  /** The nearest name of a secret around it, or ''. */
-  readonly secretName: string
   readonly isDeclared: (path: string) => boolean
   /** The levels of JSON that are texts in JSON. */
   readonly depth: number
@@ -33,15 +39,15 @@ export function findSecret(
   value: JsonValue,
   isDeclared: (path: string) => boolean = () => false,
 ): SecretFinding | undefined {
-  const trail = findIn(value, { names: '', secretName: '', isDeclared, depth: 0 }, false)
+  const trail = findIn(value, { names: '', secretName: '', isInList: false, columns: [], isDeclared, depth: 0 })
   return trail && { path: formatPath(trail.steps.toReversed()), by: trail.by }
 }
 
-function findIn(value: JsonValue, place: Place, isInList: boolean): Trail | undefined {
+function findIn(value: JsonValue, place: Place): Trail | undefined {
   if (typeof value === 'string') return findInText(value, place)
   if (typeof value !== 'object' || value === null)
     return isNamedSecret(place.secretName, value) ? { steps: [], by: 'name' } : undefined
-  if (Array.isArray(value)) return findInList(value as readonly JsonValue[], place, isInList)
+  if (Array.isArray(value)) return findInList(value as readonly JsonValue[], place)
   for (const name of Object.keys(value)) {
     const trail = findInField(value as JsonObject, name, place)
     if (trail) return trail
@@ -49,10 +55,11 @@ function findIn(value: JsonValue, place: Place, isInList: boolean): Trail | unde
   return undefined
 }
 
-function findInList(list: readonly JsonValue[], place: Place, isInList: boolean): Trail | undefined {
+function findInList(list: readonly JsonValue[], place: Place): Trail | undefined {
+  const inner = { ...place, isInList: true }
   for (const [at, item] of list.entries()) {
-    const secretName = nameOfItem(list, at, place.secretName, isInList)
-    const trail = findIn(item, secretName === place.secretName ? place : { ...place, secretName }, true)
+    const secretName = nameOfItem(list, at, place)
+    const trail = findIn(item, secretName === inner.secretName ? inner : { ...inner, secretName })
     if (trail) return atStep(trail, at)
   }
   return undefined
@@ -66,7 +73,8 @@ function findInField(object: JsonObject, name: string, place: Place): Trail | un
   if (mayBe && hasSecretShape(name)) return { steps: [], by: 'shape' }
   const isOther = place.isDeclared(names)
   const secretName = isOther ? place.secretName : nameOfField(object, name, place.secretName)
-  const trail = findIn(field, { ...place, names, secretName }, false)
+  const columns = isOther ? [] : columnsFor(object, name)
+  const trail = findIn(field, { ...place, names, secretName, isInList: false, columns })
   if (trail) return atStep(trail, name)
   // A rule may need the name of a provider next to a value that looks like any other: `adafruit_key`.
   const isShaped =
@@ -79,7 +87,7 @@ function findInText(text: string, place: Place): Trail | undefined {
   if (isNamedSecret(place.secretName, text)) return { steps: [], by: 'name' }
   const inner = place.depth < TEXT_DEPTH_MAX ? parseJson(text) : undefined
   return inner !== undefined &&
-    findIn(inner, { ...place, names: '', depth: place.depth + 1, isDeclared: () => false }, false)
+    findIn(inner, { ...place, names: '', isInList: false, depth: place.depth + 1, isDeclared: () => false })
     ? { steps: [], by: 'shape' }
     : undefined
 }

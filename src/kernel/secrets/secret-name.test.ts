@@ -52,17 +52,18 @@ test('[M5] the last word decides', () => {
 })
 
 test('[M5] a number is a secret only where people write numbers', () => {
-  for (const name of ['cvv', 'pin', 'password', 'otp_2']) assert.ok(isSecretName(name, true), name)
-  for (const name of ['token', 'tokens', 'secret', 'api_key']) assert.equal(isSecretName(name, true), false, name)
+  for (const name of ['cvv', 'pin', 'password', 'otp_2', 'api_key', 'clientSecret'])
+    assert.ok(isSecretName(name, 'number'), name)
+  for (const name of ['token', 'tokens', 'secret', 'api_keys']) assert.equal(isSecretName(name, 'number'), false, name)
 })
 
 test('[M5] the answer does not depend on which names were asked about before, as text or as number', () => {
   const answers = () =>
-    ['password', 'apiKey', 'token_count', 'seat'].map((name) => [isSecretName(name), isSecretName(name, true)])
+    ['password', 'apiKey', 'token_count', 'seat'].map((name) => [isSecretName(name), isSecretName(name, 'number')])
   const first = answers()
   assert.deepEqual(first, [
     [true, true],
-    [true, false],
+    [true, true],
     [false, false],
     [false, false],
   ])

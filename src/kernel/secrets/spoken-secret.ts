@@ -4,9 +4,12 @@ import { isSecretName } from './secret-name.ts'
 
 /** What stands for a value in a text about it. */
 const PLACEHOLDER =
-  /^(?:[*x.•_-]+|\[[a-z _.-]*\]?|<[a-z _.-]*>?|\$(?:\d|[{(].*)|\{+[\w .$-]*\}*|%\w+%|your(?:[-_. ]?(?:own|new|old|api|access|client|db|secret|token|key|password|passwd|passcode|pin|value|here|name|user))*|null|none|nil|true|false|undefined|unknown|required|optional|missing|empty|hidden|redacted|string|text|secret|password|passwd|token|key|value|changeme)$/i
+  /^(?:[*x.•_-]+|\[[a-z _.-]*\]?|<[a-z _.-]*>?|\$(?:\d|[{(].*)|\{+[\w .$-]*\}*|%\w+%|your(?:[-_. ]?(?:own|new|old|api|access|client|db|secret|token|key|password|passwd|passcode|pin|value|here|name|user))*|null|none|nil|true|false|undefined|unknown|required|optional|missing|empty|hidden|redacted|string|str|text|boolean|bool|number|integer|int|object|void|secret|password|passwd|token|key|value|changeme)$/i
 const VARIABLE = /^\$[A-Z_][A-Z0-9_]*$/
 const DATE = /^\d{4}-\d\d-\d\d/
+/** A time, or a line and a column. */
+const POSITION = /^\d+(?::\d+)+$/
+const ALGORITHM = /^(?:sha|md|hs|rs|es|aes|rsa|hmac|base|utf|oauth|rfc|iso|pbkdf|argon)[-_]?\d/i
 const WEB_ADDRESS = /^https?:\/\/[\w-]+(?:\.[\w-]+)+(?:[/:?#]|$)/i
 
 /** Words that follow "the password is" in a sentence that does not tell the password. */
@@ -36,8 +39,12 @@ const AFTER_VALUE =
 const UNIT =
   /^\s?(?:%|(?:bits?|bytes?|chars?|characters?|digits?|letters?|words?|seconds?|minutes?|hours?|days?|weeks?|months?|years?|times|attempts?|people|users?)\b)/i
 
+/** What passes or fails: `pass: lint, types`. */
+const CHECKED =
+  /^(?:tests?|lint\w*|builds?|types?|typecheck|unit|smoke|e2e|integration|regression|checks?|suites?|steps?|reviews?|audits?|gates?|compile|format|docs|coverage|green|security|performance|load|pass|fail|skipped|total)$/i
+
 /** Digits, symbols or mixed case: no word of a sentence, and not `base64-encoded`. */
-function isNoWord(text: string): boolean {
+export function isNoWord(text: string): boolean {
   if (/-(?:[a-z]{3,}(?:ed|ing)|based|only|like)$/i.test(text)) return false
   return /\d|[^\p{L}\-./'’:]|\p{Ll}\p{Lu}/u.test(text) || text.length >= 20
 }
@@ -69,6 +76,10 @@ export function endsSentence(value: string, rest: string): boolean {
   return AFTER_VALUE.test(value.slice(bareOf(value).length) + rest)
 }
 
+function isOtherValue(bare: string): boolean {
+  return isPlaceholder(bare) || [DATE, POSITION, ALGORITHM, WEB_ADDRESS].some((other) => other.test(bare))
+}
+
 /** `rest` is the text after the value. */
 export function isSpokenSecret(value: string, rest: string): boolean {
   const bare = bareOf(value)
@@ -81,7 +92,7 @@ export function isSpokenSecret(value: string, rest: string): boolean {
       (/^ [a-z]{3}/.test(rest) && isPhrase(value + rest))
     )
   }
-  if (isPlaceholder(bare) || DATE.test(bare) || WEB_ADDRESS.test(bare)) return false
+  if (isOtherValue(bare)) return false
   return !/^\d+$/.test(bare) || !UNIT.test(rest)
 }
 
@@ -98,20 +109,21 @@ function isPhrase(text: string): boolean {
 export function isAssignedSecret(name: string, value: string, isStrong: boolean): boolean {
   const bare = bareOf(value)
   if (bare === '' || isPlaceholder(bare) || isAuthMethod(name, bare)) return false
-  const isNumber = isSecretName(name, true)
-  if (/^\d+$/.test(bare)) return isNumber && (isStrong || bare.length >= 3)
+  if (/^\d+$/.test(bare)) return isSecretName(name, 'number') && (isStrong || bare.length >= 3)
   if (isStrong) return true
-  return bare.length >= (isNumber ? 2 : 4) && (isNumber || !/(?:auth|cookies?|codes?)$/i.test(name) || isNoWord(bare))
+  const isSaid = isSecretName(name, 'word')
+  return bare.length >= (isSaid ? 2 : 4) && (isSaid || !/(?:auth|cookies?|codes?)$/i.test(name) || isNoWord(bare))
 }
 
 /** `name: value`, "name is value". The value may be an ordinary word. After a verb only what is no word counts: names that people say have rules of their own. */
 export function isWrittenSecret(name: string, value: string, rest: () => string, isSign: boolean): boolean {
   const bare = bareOf(value)
+  const isSaid = isSecretName(name, 'word')
   if (!isNoWord(bare))
-    return isSign && (isSecretName(name, true) || /phrase$/i.test(name)) && isSpokenSecret(value, rest())
-  if (/^\d+$/.test(bare)) return bare.length >= 3 && isSecretName(name, true) && !UNIT.test(rest())
+    return isSign && (isSaid || (/^pass$/i.test(name) && !CHECKED.test(bare))) && isSpokenSecret(value, rest())
+  if (/^\d+$/.test(bare)) return bare.length >= 3 && isSecretName(name, 'number') && !UNIT.test(rest())
   // `pass: 95%` is the result of a test.
   if (isAuthMethod(name, bare) || (/^pass$/i.test(name) && !/[a-z]/i.test(bare))) return false
-  if (/pin\d*$/i.test(name) || isPlaceholder(bare) || DATE.test(bare) || WEB_ADDRESS.test(bare)) return false
-  return bare.length >= (isSecretName(name, true) ? 3 : 5)
+  if (/pin\d*$/i.test(name) || isOtherValue(bare)) return false
+  return bare.length >= (isSaid ? 3 : 5)
 }

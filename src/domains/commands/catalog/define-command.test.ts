@@ -179,13 +179,13 @@ describe('what is derived', () => {
   test('without an undo nothing is compensated, and unknown fields are refused', () => {
     const { definitions } = defineCommand('greet', {
       input: z.object({ customer: z.string() }),
-      policy: ['permission'],
+      policy: ['rate'],
       steps: (given) => [score(given)],
     })
     const type = typeOf(definitions)
     assert.deepEqual([type.compensation.supported, type.cancellation_mode], [false, 'graceful'])
     assert.equal(type.payload.safeParse({ customer: 'c', more: 1 }).success, false)
-    assert.deepEqual(ofKind(definitions, 'task')[0]?.spec.policy_checks, ['permission'])
+    assert.deepEqual(ofKind(definitions, 'task')[0]?.spec.policy_checks, ['permission', 'data_safety', 'rate'])
   })
 })
 
@@ -194,9 +194,12 @@ test('a key that does more than insert fields is refused, with a template to wri
     ({ order_id }: z.infer<typeof input>) => `refund:${order_id.toUpperCase()}`,
     ({ order_id }: z.infer<typeof input>) => `refund:${order_id.slice(0, 3)}`,
     ({ order_id, amount }: z.infer<typeof input>) => (amount > 3 ? `a:${order_id}` : `b:${order_id}${amount}`),
+    ({ order_id }: z.infer<typeof input>) => `refund:${order_id.replaceAll('-', '')}`,
+    ({ order_id }: z.infer<typeof input>) => `refund:${order_id.trim()}`,
+    () => 'refund:all',
   ])
     assert.throws(
-      () => defineCommand('refund', { input, key, policy: () => allow(), steps: () => [] }),
+      () => defineCommand('refund', { input, key, policy: () => allow(), steps: () => [score({ customer: 'c' })] }),
       /write a template such as 'refund:\{order_id\}'/,
     )
   const { definitions } = defineCommand('refund', {
@@ -206,6 +209,76 @@ test('a key that does more than insert fields is refused, with a template to wri
     steps: () => [score({ customer: 'c' })],
   })
   assert.equal(typeOf(definitions).idempotency.key_template, 'r:{order_id}:{customer}')
+  const nested = defineCommand('nested', {
+    input: z.object({ customer: z.object({ id: z.string() }) }),
+    key: ({ customer }) => `nested:${customer.id}`,
+    policy: () => allow(),
+    steps: ({ customer }) => [score({ customer: customer.id })],
+  })
+  assert.equal(typeOf(nested.definitions).idempotency.key_template, 'nested:{customer.id}')
+})
+
+test('a definition whose steps cannot be found is refused, with the reason', () => {
+  const policyOf = () => allow()
+  const make = (schema: z.ZodObject, steps: () => readonly ReturnType<typeof score>[]) => () =>
+    defineCommand('lost', { input: schema, policy: policyOf, steps })
+  const strictId = z.object({ id: z.string().regex(/^ord_\d+$/) })
+  assert.throws(
+    make(strictId, () => [score({ customer: 'c' })]),
+    /add one with \.meta/,
+  )
+  assert.ok(make(strictId.meta({ example: { id: 'ord_1' } }), () => [score({ customer: 'c' })])())
+  assert.throws(
+    make(z.object({}), () => []),
+    /name its operations in uses/,
+  )
+  assert.throws(
+    make(z.object({}), () => {
+      throw new Error('broken')
+    }),
+    /fail: Error: broken/,
+  )
+  assert.throws(
+    make(z.object({ at: z.coerce.date() }).meta({ example: { at: '2026-05-01' } }), () => [score({ customer: 'c' })]),
+    /JSON/,
+  )
+  assert.throws(
+    () =>
+      defineCommand('f', {
+        input: z.object({}),
+        facts: { a: () => Promise.resolve(1) },
+        policy: ['rate'],
+        steps: () => [score({ customer: 'c' })],
+      }),
+    /need a policy that is a function/,
+  )
+})
+
+test('a policy that answers nothing denies, and further checks are asked in addition', () => {
+  const { definitions } = defineCommand('quiet', {
+    input: z.object({}),
+    // As a function without types may be.
+    policy: (() => undefined) as unknown as () => ReturnType<typeof allow>,
+    steps: () => [score({ customer: 'c' })],
+    task: { policy_checks: ['rate'] },
+  })
+  const [rule] = ofKind(definitions, 'policy')
+  const question = { action: 'quiet', command: {}, task: {}, context: {} }
+  assert.equal(rule?.rule.decide(question)?.decision, 'deny')
+  assert.deepEqual(ofKind(definitions, 'task')[0]?.spec.policy_checks, ['permission', 'data_safety', 'quiet', 'rate'])
+})
+
+test('an undefined field keeps the default, and the undo of a lookup leaves the decision to a person', () => {
+  const terms = { timeout_ms: undefined } as unknown as { timeout_ms: number }
+  const looked = defineEffect('q.do', {
+    ...terms,
+    input: z.object({}),
+    class: 'queryable',
+    do: () => Promise.resolve({}),
+    find: () => Promise.resolve({ found: false as const }),
+    undo: () => Promise.resolve({}),
+  })
+  assert.deepEqual([looked.source.timeout_ms, looked.source.undo?.class], [30_000, 'opaque'])
 })
 
 test('the answers of a policy', () => {
@@ -287,6 +360,8 @@ test('a result goes only to a later step, and never into a text', () => {
     )
   }
   const charge = from(score, 'charge_id')
+  for (const wrong of [Number.NaN, 1n, () => 1, [undefined]])
+    assert.throws(() => planOf(() => [score({ customer: wrong as unknown as string })]), /not JSON/)
   assert.throws(
     () => planOf(() => [pay({ order_id: 'o', amount: 1, charge }), score({ customer: 'c' })]),
     /not an earlier one/,

@@ -5,9 +5,10 @@ import type { ConnectorDefinition } from '#domains/connectors'
 import { errorClasses } from '#kernel/error-classes'
 import { exampleVariants } from '#kernel/example-payload'
 import { parseKeyTemplate, renderKey } from '#kernel/idempotency-key'
-import type { JsonObject } from '#kernel/json-value'
+import { isPlainObject, type JsonObject } from '#kernel/json-value'
 import { higherRisk, type PolicyAnswer, type RiskLevel } from '#kernel/policy/policy'
 import { listSteps, type Operation, type CommandStep } from '#kernel/step'
+import { deny } from './answers.ts'
 import {
   type CommandType,
   defineCommandType,
@@ -66,7 +67,7 @@ type CommandSpec<Input extends Schema, Values, Steps extends readonly CommandSte
   readonly approval?: Partial<CommandType['approval']>
   /** Overrides of the derived command type. */
   readonly type?: Partial<Omit<CommandType, 'kind' | 'name' | 'payload' | 'approval'>>
-  /** Overrides of the derived task. */
+  /** Overrides of the derived task. `policy_checks` are asked in addition. */
   readonly task?: Partial<Omit<TaskSpec, 'command_type' | 'function_name'>>
 }
 
@@ -92,10 +93,11 @@ export function defineCommand<
   Result = LastOf<Steps>,
 >(name: string, spec: CommandSpec<Input, Values, Steps, Result>): CommandDefinition<Input, Result> {
   const { input, description = name, steps, result } = spec
-  const sources = findSources(spec)
+  const used = listUsed(name, spec)
+  const sources = [...new Set(used.map(({ source }) => source))]
   const effects = sources.filter((source): source is EffectDefinition => source.kind === 'effect')
   const connectors = sources.filter((source): source is ConnectorDefinition => source.kind === 'connector')
-  const side_effects = typesOf(spec)
+  const side_effects = [...new Set(used.map(({ effect_type }) => effect_type))]
   const canUndo = effects.some(({ undo }) => undo) || hasUndo(connectors, side_effects)
   const risk_level = spec.risk ?? riskOf(effects, connectors, side_effects)
   const key_template = spec.key === undefined ? undefined : templateOf(name, spec.key, input)
@@ -128,9 +130,9 @@ export function defineCommand<
     memory_write_possible: side_effects.some((effect) => effect.startsWith('memory.')),
     notification_required: side_effects.some((effect) => effect.startsWith('notification.')),
     connector_requirements: [...new Set(connectors.map((connector) => connector.name))],
-    policy_checks: policies,
     risk_level: type.risk_level,
     ...spec.task,
+    policy_checks: [...new Set([...policies, ...(spec.task?.policy_checks ?? [])])],
     command_type: name,
     function_name: name,
   })
@@ -162,32 +164,47 @@ type AnySpec = Pick<CommandSpec<Schema, unknown, readonly CommandStep[], unknown
   readonly steps: (input: never) => readonly CommandStep[]
 }
 
+type Used = { readonly effect_type: string; readonly source: EffectDefinition | ConnectorDefinition }
+
 /** The steps of every example of the input, and the operations in `uses`. A branch that no example reaches must be named there. */
-function listUsed({ input, steps, uses = [] }: AnySpec): readonly Pick<CommandStep, 'effect_type' | 'source'>[] {
-  const schema = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' })
-  const examples = exampleVariants(schema).flatMap((example) => {
-    const parsed = input.safeParse(example)
-    return parsed.success ? [parsed.data] : []
-  })
+function listUsed(name: string, { input, steps, uses = [] }: AnySpec): readonly Used[] {
+  const examples = examplesOf(input)
+  const errors: unknown[] = []
   const found = examples.flatMap((example) => {
     try {
-      return steps(example as never)
-    } catch {
+      const listed = steps(example as never)
+      listSteps(listed)
+      return listed
+    } catch (error) {
       // An example may be a request that the steps do not support.
+      errors.push(error)
       return []
     }
   })
-  return [...uses, ...found]
+  const used = [...uses, ...found] as readonly Used[]
+  if (used.length > 0) return used
+  if (errors.length > 0) throw new TypeError(`The steps of ${name} fail: ${String(errors[0])}`, { cause: errors[0] })
+  throw new TypeError(
+    examples.length === 0
+      ? `No example that Concord makes fits the input of ${name}; add one with .meta({ example: { … } }), or name its operations in uses`
+      : `No step of ${name} was found; name its operations in uses`,
+  )
 }
 
-function typesOf(spec: AnySpec): readonly string[] {
-  return [...new Set(listUsed(spec).map(({ effect_type }) => effect_type))]
+function examplesOf(input: Schema): readonly unknown[] {
+  const schema = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' })
+  return exampleVariants(schema).flatMap((example) => {
+    const parsed = input.safeParse(example)
+    if (parsed.success && !isJson(parsed.data))
+      throw new TypeError('The input of a command is JSON: keep dates as texts, such as z.iso.date()')
+    return parsed.success ? [parsed.data] : []
+  })
 }
 
-type Source = EffectDefinition | ConnectorDefinition
-
-function findSources(spec: AnySpec): readonly Source[] {
-  return [...new Set(listUsed(spec).map(({ source }) => source as Source))]
+function isJson(value: unknown): boolean {
+  if (Array.isArray(value)) return value.every(isJson)
+  if (typeof value !== 'object' || value === null) return value === undefined || JSON.stringify(value) !== undefined
+  return isPlainObject(value) && Object.values(value).every(isJson)
 }
 
 const operationsOf = (connectors: readonly ConnectorDefinition[], used: readonly string[]) =>
@@ -221,23 +238,37 @@ function templateOf<Input extends Schema>(
 ): string {
   if (typeof key === 'string') return key
   const fields = Object.keys(input.shape)
-  const filled = (value: (field: string) => string) =>
-    key(Object.fromEntries(fields.map((field) => [field, value(field)])) as z.output<Input>)
-  const wrong = () =>
-    new TypeError(
-      `The key of ${name} does more than insert fields of the input; write a template such as '${name}:{${fields[0] ?? 'id'}}'`,
-    )
-  let template: string
+  let template = ''
+  let isSame = false
   try {
-    template = filled((field) => `{${field}}`)
+    template = key(placeholder('') as z.output<Input>)
     const parsed = parseKeyTemplate(template)
-    const sample = Object.fromEntries(fields.map((field) => [field, `aB3 ${field}`]))
-    const made = parsed.ok ? renderKey(parsed.value, sample) : parsed
-    if (!made.ok || made.value !== filled((field) => `aB3 ${field}`)) throw wrong()
+    isSame =
+      parsed.ok &&
+      parsed.value.parts.some((part) => typeof part !== 'string') &&
+      examplesOf(input).every((example) => {
+        const made = renderKey(parsed.value, example as JsonObject)
+        return !made.ok || made.value === key(example as z.output<Input>)
+      })
   } catch {
-    throw wrong()
+    isSame = false
   }
-  return template
+  if (isSame) return template
+  throw new TypeError(
+    `The key of ${name} does more than insert fields of the input; write a template such as '${name}:{${fields[0] ?? 'id'}}'`,
+  )
+}
+
+/** Stands for a field: as a text it is its placeholder, a field of it is another one, and everything else throws. */
+function placeholder(path: string): unknown {
+  return new Proxy(Object.create(null) as object, {
+    get(_target, name) {
+      if (name === Symbol.toPrimitive) return () => `{${path}}`
+      if (typeof name === 'symbol' || name in String.prototype || name in Number.prototype)
+        throw new TypeError('A key only inserts fields.')
+      return placeholder(path === '' ? name : `${path}.${name}`)
+    },
+  })
 }
 
 type PolicyPart = {
@@ -252,7 +283,10 @@ function policyOf<Input extends Schema, Values, Steps extends readonly CommandSt
   name: string,
   { policy, facts }: CommandSpec<Input, Values, Steps, Result>,
 ): PolicyPart {
-  if (typeof policy !== 'function') return { policies: policy, definitions: [] }
+  if (typeof policy !== 'function') {
+    if (facts) throw new TypeError(`The facts of ${name} need a policy that is a function`)
+    return { policies: [...ALWAYS, ...policy], definitions: [] }
+  }
   const loaders = Object.entries<(of: FactInput<z.output<Input>>) => Promise<unknown>>(facts ?? {})
   const stored = (fact: string) => `${name}.${fact}`
   const rule = definePolicy(
@@ -263,7 +297,7 @@ function policyOf<Input extends Schema, Values, Steps extends readonly CommandSt
       decide({ command, context }) {
         const loaded = factsOf(context['facts'])
         const { role, org_roles: orgRoles } = factsOf(context['metadata'])
-        return policy(command['payload'] as z.output<Input>, {
+        const answer: PolicyAnswer | undefined = policy(command['payload'] as z.output<Input>, {
           facts: Object.fromEntries(loaders.map(([fact]) => [fact, loaded[stored(fact)]])) as Values,
           requester: {
             role: String(role),
@@ -271,6 +305,8 @@ function policyOf<Input extends Schema, Values, Steps extends readonly CommandSt
             isAgent: context['run_as'] === 'agent',
           },
         })
+        // Without types a function may return nothing. Silence is no consent.
+        return answer ?? deny('The policy gave no answer.')
       },
     },
     { version: versionOf(policy), facts: loaders.map(([fact]) => stored(fact)) },

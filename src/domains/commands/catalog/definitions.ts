@@ -1,7 +1,7 @@
 /** The definitions of a catalog: command types, tasks, functions, policies, connector operations, schedules and retry policies. Effects have their own file. */
 import { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
-import type { JsonObject } from '#kernel/json-value'
+import { defined, type JsonObject } from '#kernel/json-value'
 import type { Facts, PolicyRule, RiskLevel } from '#kernel/policy/policy'
 import type { RetryPolicy } from '#kernel/retry-policy'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
@@ -107,7 +107,7 @@ export function defineCommandType(input: CommandTypeInput): CommandType {
     cancellation_mode: 'graceful' as const,
     on_failure: 'keep' as const,
     input_expires_in_minutes: WEEK_MINUTES,
-    ...input,
+    ...defined(input),
     approval: {
       required: false,
       approval_type: `${input.name}_approval`,
@@ -115,7 +115,7 @@ export function defineCommandType(input: CommandTypeInput): CommandType {
       quorum: 1,
       self_decision_allowed: false,
       expires_in_minutes: 24 * 60,
-      ...input.approval,
+      ...defined(input.approval ?? {}),
     },
     kind: 'command_type' as const,
   })
@@ -147,7 +147,7 @@ export type TaskSpec = NamedTask & Readonly<typeof taskDefaults>
 export type TaskDefinition = { readonly kind: 'task'; readonly spec: TaskSpec }
 
 export function defineTask(spec: NamedTask & Partial<TaskSpec>): TaskDefinition {
-  return { kind: 'task', spec: Object.freeze({ ...taskDefaults, ...spec }) }
+  return { kind: 'task', spec: Object.freeze({ ...taskDefaults, ...defined(spec) }) }
 }
 
 /** The facts that a function may use when it lists the effects of a command. */

@@ -2,7 +2,7 @@
 import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/artifacts'
 import type { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
-import type { JsonObject } from '#kernel/json-value'
+import { defined, type JsonObject } from '#kernel/json-value'
 import type { RiskLevel } from '#kernel/policy/policy'
 import { makeOperation, type Operation } from '#kernel/step'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
@@ -243,13 +243,15 @@ function defineTyped<Schema extends z.ZodType<object, object>, Result>(
   const undoTerms = typeof undo === 'function' ? { do: undo } : undo
   const source = defineUntyped({
     class: 'opaque',
-    ...terms,
+    ...defined(terms),
     effect_type: name,
     do: (call) => run(typed(call)),
     ...(find && { find: (call: EffectCall) => find(typed(call)) }),
     ...(undoTerms && {
       requires_compensation: true,
       undo: {
+        // An undo has no lookup of its own, so after an interrupted call a person decides.
+        ...(terms.class === 'queryable' ? { class: 'opaque' as const } : {}),
         ...undoTerms,
         name: undoName,
         async do({ undone, payload: _payload, ...call }: UndoCall) {
