@@ -2,7 +2,6 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { drawnAhead } from '#kernel/ids'
-import type { RefusalCode } from '#kernel/refusal'
 import { type FeedHub, openFeedHub } from '#store'
 import { type ApiDeps, type ApiLimits, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
@@ -14,7 +13,7 @@ import { commandRoutes } from './command-routes.ts'
 import { connectorRoutes } from './connector-routes.ts'
 import { eventRoutes, toStreamedEvent } from './event-routes.ts'
 import { openStreams, type StreamedEvent, type Streams } from './event-stream.ts'
-import { judgeFault } from './fault.ts'
+import { isWriteFault, judgeFault } from './fault.ts'
 import {
   accessLog,
   type AccessTable,
@@ -139,7 +138,7 @@ export function createApi(deps: ApiDeps): Api {
   app.notFound((c) => answerProblem(c, notFound()))
   app.onError((error, c) => {
     const { refusal, bug } = judgeFault(error)
-    if (WRITE_FAULTS.has(refusal.code)) failedWriteMs = performance.now()
+    if (isWriteFault(refusal)) failedWriteMs = performance.now()
     deps.log[bug ? 'error' : 'warn'](
       { ...c.get('ids'), err: error },
       bug ? 'internal error' : 'the database could not answer',
@@ -163,9 +162,6 @@ export function createApi(deps: ApiDeps): Api {
   for (const each of groups) each.mount(app, opened, cursors)
   return app
 }
-
-/** The database answers reads, but nothing can be written. */
-const WRITE_FAULTS: ReadonlySet<RefusalCode> = new Set(['storage_full', 'database_read_only'])
 
 /** The channel of `identity.raise_access_version`. */
 const ACCESS_CHANNEL = 'concord_access'

@@ -90,3 +90,8 @@ export function judgeFault(error: unknown): { readonly refusal: Refusal; readonl
   const facts = { outcome: settled ? 'not_done' : 'unknown', retry_after_s: retryAfterS }
   return { refusal: refuse(code, reason, { hint, facts }), bug: false }
 }
+
+/** The database answers reads, but nothing can be written. */
+export function isWriteFault({ code }: Refusal): boolean {
+  return code === full.code || code === readOnly.code
+}

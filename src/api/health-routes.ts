@@ -1,6 +1,7 @@
 /** The health check and the metrics: they need no credential. The check answers within two seconds, even if the database does not. */
 import { z } from '@hono/zod-openapi'
 import type { ApiDeps, RuntimeStatus, SchemaVersions } from './api-deps.ts'
+import { isWriteFault, judgeFault } from './fault.ts'
 import { resource, routes } from './resource.ts'
 
 const version = z.union([z.string(), z.int()])
@@ -14,7 +15,10 @@ const healthView = z
     database: z.object({
       ok: z.boolean(),
       latency_ms: z.number().nullable().meta({ example: 0.4, description: 'Null when it did not answer.' }),
-      writable: z.boolean().meta({ description: 'False while writes fail: its disk is full, or it is read-only.' }),
+      writable: z.boolean().nullable().meta({
+        description:
+          'False while writes fail: its disk is full, or it is read-only. Null when it did not answer in time.',
+      }),
     }),
     schema: z.object({
       ok: z.boolean(),
@@ -84,10 +88,16 @@ async function probeWrites(db: HealthDeps['db']): Promise<boolean> {
   })
 }
 
+/** A database that is slow, busy or gone has not said that it takes no writes: that is not known. */
+function judgeProbe(error: unknown): false | undefined {
+  const { refusal, bug } = judgeFault(error)
+  return bug || isWriteFault(refusal) ? false : undefined
+}
+
 function judge(
   deps: HealthDeps,
   latencyMs: number | undefined,
-  isWritable: boolean,
+  isWritable: boolean | undefined,
   schema: SchemaVersions | undefined,
   runtime: RuntimeStatus | undefined,
 ): HealthView {
@@ -95,9 +105,9 @@ function judge(
   const runtimeOk = deps.runtimeStatus === undefined || runtime?.ok === true
   const works = latencyMs !== undefined && schemaOk
   return {
-    status: works ? (runtimeOk && isWritable ? 'ok' : 'degraded') : 'down',
+    status: works ? (runtimeOk && isWritable === true ? 'ok' : 'degraded') : 'down',
     version: deps.version,
-    database: { ok: latencyMs !== undefined, latency_ms: latencyMs ?? null, writable: isWritable },
+    database: { ok: latencyMs !== undefined, latency_ms: latencyMs ?? null, writable: isWritable ?? null },
     schema: { ok: schemaOk, expected: schema?.expected ?? null, actual: schema?.actual ?? null },
     runtime: {
       ok: runtimeOk,
@@ -113,12 +123,18 @@ function judge(
 export function openHealthCheck(deps: HealthDeps, timeoutMs: number): () => Promise<HealthView> {
   let underWay: Promise<HealthView> | undefined
   let wroteMs = Number.NEGATIVE_INFINITY
-  async function checkWrites(): Promise<boolean> {
+  let probe: Promise<boolean | undefined> | undefined
+  async function probeOnce(): Promise<boolean | undefined> {
+    const isWritable = await probeWrites(deps.db).catch(judgeProbe)
+    if (isWritable) wroteMs = performance.now()
+    probe = undefined
+    return isWritable
+  }
+  async function checkWrites(): Promise<boolean | undefined> {
     if (deps.failedWriteAgoMs() < FAILED_WRITE_MS) return false
     if (performance.now() - wroteMs < PROBE_MS) return true
-    const isWritable = (await within(timeoutMs, probeWrites(deps.db))) === true
-    if (isWritable) wroteMs = performance.now()
-    return isWritable
+    // A late probe is not repeated: the next check waits for the same one.
+    return within(timeoutMs, (probe ??= probeOnce()))
   }
   async function check(): Promise<HealthView> {
     const parts = await Promise.all([

@@ -3,11 +3,12 @@ import { createHash } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { openDb } from '#store'
 import { call, openTestApi, type TestApi } from '#test/api'
+import { until } from '#test/until'
 
 type Health = {
   readonly status: string
   readonly version: string
-  readonly database: { readonly ok: boolean; readonly latency_ms: number | null; readonly writable: boolean }
+  readonly database: { readonly ok: boolean; readonly latency_ms: number | null; readonly writable: boolean | null }
   readonly schema: { readonly ok: boolean; readonly expected: unknown; readonly actual: unknown }
   readonly runtime: { readonly ok: boolean; readonly name: string | null; readonly node: string }
 }
@@ -46,7 +47,7 @@ describe('health', () => {
     const answer = await health(down)
     assert.equal(answer.code, 503)
     assert.equal(answer.retryAfter, '2')
-    assert.deepEqual(answer.health.database, { ok: false, latency_ms: null, writable: false })
+    assert.deepEqual(answer.health.database, { ok: false, latency_ms: null, writable: null })
     assert.equal(answer.health.status, 'down')
     const other = await call(down, '/workspaces', { key: api.ours.people.admin.key })
     assert.equal(other.status, 503)
@@ -109,6 +110,51 @@ describe('health', () => {
       }),
     )
     assert.deepEqual([readOnly.health.status, readOnly.health.database.writable], ['degraded', false])
+  })
+
+  test('[L7] a database that is slow to write is not called full, and is probed once at a time', async () => {
+    const { db } = api.deps
+    let probes = 0
+    const held = Promise.withResolvers<void>()
+    const slow = {
+      ...db,
+      transaction: async (...args: Parameters<typeof db.transaction>) => {
+        probes += 1
+        await held.promise
+        return db.transaction(...args)
+      },
+    } as typeof db
+    const app = api.with({ db: slow, limits: { healthTimeoutMs: 20 } })
+    const isWritable = async () => (await health(app)).health.database.writable
+    assert.deepEqual([await isWritable(), await isWritable(), probes], [null, null, 1])
+    held.resolve()
+    await until(async () => (await isWritable()) === true, 'the late answer counts')
+  })
+
+  test('[L7] only an answer of the database tells that it takes no writes', async () => {
+    const { db } = api.deps
+    const failing = (fault: Error) =>
+      health(api.with({ db: { ...db, transaction: () => Promise.reject(fault) } as typeof db }))
+    const coded = (code: string) => Object.assign(new Error('x'), { code })
+    const noConnection = new Error('timeout exceeded when trying to connect')
+    for (const [error, writable] of [
+      [coded('53100'), false],
+      [coded('25006'), false],
+      [coded('58030'), false],
+      [coded('57014'), null],
+      [coded('53300'), null],
+      [coded('40001'), null],
+      [coded('ECONNRESET'), null],
+      [noConnection, null],
+      [new Error('Query read timeout'), null],
+    ] as const) {
+      const { health: seen } = await failing(error)
+      assert.deepEqual(
+        [seen.status, seen.database.ok, seen.database.writable],
+        ['degraded', true, writable],
+        String(error),
+      )
+    }
   })
 
   test('the landing, the reference and the description are open and load nothing from other hosts', async () => {

@@ -2,12 +2,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createCommandSchedule } from '#domains/command-schedules'
+import { repairCommandTimes } from '#domains/commands'
 import { byPerson } from '#kernel/actor'
 import { openScheduleBench, type ScheduleBench } from '#test/schedules'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 
 const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
 
 type Row = Readonly<Record<'length_ms' | 'ahead_ms', number>>
 
@@ -56,5 +58,27 @@ describe('a start after the clock was set back', () => {
     const untilOf = (id: string | undefined) => ends.find(({ command_id }) => command_id === id)?.until
     assert.ok((untilOf(dead)?.getTime() ?? 0) < Date.now() + MINUTE_MS)
     assert.equal(untilOf(aborted)?.getUTCFullYear(), 9999)
+  })
+
+  test('[M2] a process whose own clock is behind corrects no time that is right', async () => {
+    const { db } = bench.opened
+    const times = () => db.query(`select command_id, updated_at, run_after from concord.commands order by command_id`)
+    const repair = (ms: number) =>
+      repairCommandTimes({ ...bench.work().commands, now: () => new Date(Date.now() + ms) })
+    await db.query(`update concord.commands set updated_at = now(), run_after = now() + interval '1 hour'
+      where status = 'waiting_for_approval'`)
+    const before = await times()
+    assert.deepEqual([await repair(-2 * HOUR_MS), await repair(-3_000)], [[], []])
+    assert.deepEqual(await times(), before)
+    // What lies ahead of both clocks is corrected by the later one.
+    await db.query(`update concord.commands set updated_at = updated_at + interval '2 hours', run_after = run_after + interval '2 hours'
+      where status = 'waiting_for_approval'`)
+    const repaired = await repair(-HOUR_MS)
+    assert.ok(repaired.length > 0)
+    for (const { aheadMs } of repaired) assert.ok(aheadMs > HOUR_MS && aheadMs <= 2 * HOUR_MS)
+    const [left] = await db.query<{ ahead: number }>(
+      `select count(*)::integer as ahead from concord.commands where updated_at > clock_timestamp() or run_after > clock_timestamp() + interval '1 hour'`,
+    )
+    assert.equal(left?.ahead, 0)
   })
 })

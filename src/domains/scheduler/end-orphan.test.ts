@@ -72,3 +72,13 @@ test('a child that cannot be ended or checked is reported as alive', async () =>
     if (table === hung) assert.ok(sent.includes('SIGTERM') && sent.includes('SIGKILL'))
   }
 })
+
+test('the process that stores the outcome learns of a signal before its command can end by it', async () => {
+  const [command, leader] = [300, 4_194_300].map((pid) => ({ pid, group: 4_194_300, startedAt: 't', isOfRun: true }))
+  assert.ok(command && leader)
+  const sent: number[] = []
+  const table = { bootId: null, startOf: () => 't', list: () => (sent.length === 0 ? [command, leader] : []) }
+  const ender = openOrphanEnder({ wait: async () => {}, table, signal: (pid) => sent.push(pid) })
+  assert.equal(await ender.endOrphan({ ...nobody, runId: anId() }), 'ended')
+  assert.deepEqual(sent, [leader.pid, command.pid])
+})

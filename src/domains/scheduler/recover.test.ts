@@ -1,10 +1,13 @@
 /** Recovery after a crash: the five rows of the matrix, interrupted anywhere and repeated, always with the same result. */
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { checkInvariants } from './check-invariants.ts'
 import { claimJobs } from './claim-next.ts'
 import { listQueue, readJob } from './job-views.ts'
 import { type SchedulerFault, SchedulerFaultInjected } from './failpoints.ts'
+import { requestStop } from './run-files.ts'
+import { runEndPath } from './run-outcome.ts'
 import { recordProcess } from './run-repository.ts'
 import { CRASH_ERROR, recover } from './recover.ts'
 import { reserve } from './reservations.ts'
@@ -12,6 +15,7 @@ import type { OrphanEnd, ProcessIdentity } from './runner-settings.ts'
 import {
   aClock,
   aFile,
+  aFolder,
   anId,
   aRun,
   aScheduler,
@@ -224,6 +228,28 @@ describe('children of the dead process', () => {
       [must(listQueue(scheduler)).jobs, rowsOf(scheduler, 'notifications')[0]?.['kind']],
       [[], 'job_failed'],
     )
+  })
+
+  test('[L12] [SCH-111] only an end without a signal is the outcome of the run, whatever its exit code', async () => {
+    const completed = { outcome: 'completed', exitCode: 0 }
+    const skipped = { outcome: 'skipped', error: 'exit code 9' }
+    for (const [end, isSignalled, isStopped, told] of [
+      [completed, false, false, ['COMPLETED', null]],
+      [completed, false, true, ['COMPLETED', null]],
+      [completed, true, false, ['FAILED', CRASH_ERROR]],
+      [completed, true, true, ['FAILED', 'cancelled']],
+      [skipped, true, false, ['FAILED', CRASH_ERROR]],
+      [skipped, false, false, ['SKIPPED', 'exit code 9']],
+    ] as const) {
+      const scheduler = aScheduler()
+      const { runId, job } = aRun(scheduler)
+      const folder = aFolder()
+      writeFileSync(runEndPath(folder, runId), JSON.stringify({ end, isSignalled }))
+      if (isStopped) must(requestStop(scheduler, job.job_id, folder))
+      must(await recover(scheduler, { endOrphan: async () => 'ended' }, folder))
+      const { run } = must(readJob(scheduler, job.job_id))
+      assert.deepEqual([run?.status, run?.error], told)
+    }
   })
 
   test('a direct execution is recovered too, and is not repeated', async () => {

@@ -74,7 +74,11 @@ function findOrphans(table: ProcessTable, identity: ProcessIdentity): readonly L
   if (identity.bootId !== null && table.bootId !== null && identity.bootId !== table.bootId) return []
   const all = table.list(identity.runId)
   const leader = all.find(({ pid, startedAt }) => pid === identity.pid && startedAt === identity.startedAt)
-  return all.filter(({ pid, group, isOfRun }) => isOfRun || (leader && (pid === leader.pid || group === leader.pid)))
+  const found = all.filter(
+    ({ pid, group, isOfRun }) => isOfRun || (leader && (pid === leader.pid || group === leader.pid)),
+  )
+  // The leader of the group stores the outcome: it must know of the signal before the command ends by it.
+  return found.toSorted((one, other) => Number(other.pid === other.group) - Number(one.pid === one.group))
 }
 
 function send(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
@@ -140,10 +144,10 @@ async function endRun(runner: RunnerPort, identity: ProcessIdentity, folder: str
   const end = await runner.endOrphan(identity)
   if (folder === undefined) return { end, outcome: undefined }
   const stored = readRunEnd(runEndPath(folder, runId))
-  if (stored?.end.outcome === 'completed') return { end, outcome: stored.end }
-  if (isStopRequested(folder, runId)) return { end, outcome: { outcome: 'stopped' } }
-  // A command that failed while a recovery ended it was interrupted.
-  return { end, outcome: stored?.isSignalled === false ? stored.end : undefined }
+  // A command that ended after a signal was interrupted, whatever its exit code: many programs exit with 0 when they are asked to end.
+  const own = stored?.isSignalled === false ? stored.end : undefined
+  if (own?.outcome !== 'completed' && isStopRequested(folder, runId)) return { end, outcome: { outcome: 'stopped' } }
+  return { end, outcome: own }
 }
 
 /** Step 1, by the matrix: a closed run only sets `finished_at`, an open one gets the stored outcome or fails, a missing one is inserted and fails. */

@@ -3,7 +3,7 @@
  * job ends with its command.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { extname } from 'node:path'
+import { extname, join } from 'node:path'
 import type { RunOrder } from './run-outcome.ts'
 import { RUN_VARIABLE } from './process-table.ts'
 import type { CommandPlan } from './runner-settings.ts'
@@ -37,7 +37,7 @@ export type ChildInput = {
 }
 
 /** The program is next to this file, with the same extension in the source and in the build. */
-const program = new URL(`./run-process${extname(import.meta.filename)}`, import.meta.url).pathname
+const program = join(import.meta.dirname, `run-process${extname(import.meta.filename)}`)
 
 export function startChild({ runId, order, limits, wait }: ChildInput): RunningChild {
   const over = new AbortController()
@@ -64,6 +64,8 @@ export function startChild({ runId, order, limits, wait }: ChildInput): RunningC
   const end = (reason: RunStopReason) => {
     if (stoppedBy !== null || over.signal.aborted) return
     stoppedBy = reason
+    // Its process stores the outcome: it must know of the signal before the command ends by it.
+    child.kill('SIGTERM')
     signalGroup(child, 'SIGTERM')
     void wait(limits.killAfterMs, over.signal).then(() => {
       if (!over.signal.aborted) signalGroup(child, 'SIGKILL')

@@ -198,7 +198,8 @@ export async function pruneRuns(
   let logBytes = 0
   for (const { path, endedAt, sizeBytes } of ended.value.toSorted((one, other) => one.endedAt - other.endedAt)) {
     if (signal?.aborted || (endedAt >= beforeMs && leftBytes <= logBytesMax)) break
-    await rm(path, { force: true })
+    // A job may have made a folder instead of its list of artifacts.
+    await rm(path, { force: true, recursive: true })
     leftBytes -= sizeBytes
     logBytes += sizeBytes
     logs += 1

@@ -120,8 +120,9 @@ function recordChild(scheduler: Scheduler, { table }: JobDeps, runId: string, { 
 function outcomeOfChild(order: RunOrder, { answer, how, stoppedBy }: ChildEnd, timeoutMs: number | null): RunEnd {
   const stored = parseRunEnd(answer) ?? readRunEnd(order.endPath)
   const end = stored?.end ?? withArtifacts(lostOutcome(how), order)
-  // A job that completed before the scheduler had to kill it has not failed.
-  if (stoppedBy === null || (stoppedBy === 'shutdown' && end.outcome === 'completed')) return end
+  // A job that completed before the signal has not failed. One that exits with 0 because of the signal has not completed.
+  const hasCompleted = end.outcome === 'completed' && stored?.isSignalled === false
+  if (stoppedBy === null || (stoppedBy === 'shutdown' && hasCompleted)) return end
   const { exitCode, artifacts } = end as { exitCode?: number; artifacts?: readonly string[] }
   const stopped = endOfStopped(stoppedBy, timeoutMs)
   return {

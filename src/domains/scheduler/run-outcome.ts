@@ -1,8 +1,9 @@
 /** Maps the end of a command to the outcome of its run. Imports nothing heavy: every command has a process that loads it. */
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { quote } from '#kernel/refusal'
 import type { RunEnd } from './finish-run.ts'
+import { noteInLog } from './run-log.ts'
 
 /** What the process of a run is told: the command, its input and its files. */
 export type RunOrder = {
@@ -66,17 +67,41 @@ export function outcomeOfCommand(
 export const PATH_CHARS_MAX = 4_096
 export const ARTIFACTS_MAX = 1_000
 
+const LIST_MAX_BYTES = ARTIFACTS_MAX * PATH_CHARS_MAX
+
+type ArtifactList = Pick<RunOrder, 'artifactList' | 'cwd' | 'logPath'>
+
 /** Adds the paths that the job wrote to its list, one per line; relative paths start in its working folder. */
-export function withArtifacts(end: RunEnd, { artifactList, cwd }: Pick<RunOrder, 'artifactList' | 'cwd'>): RunEnd {
-  if (!existsSync(artifactList)) return end
-  const lines = readFileSync(artifactList, 'utf8').split('\n')
-  rmSync(artifactList, { force: true })
-  const artifacts = lines
+export function withArtifacts(end: RunEnd, list: ArtifactList): RunEnd {
+  const artifacts = readList(list)
     .map((line) => line.trim())
     .filter((line) => line !== '' && !line.includes('\0') && line.isWellFormed())
-    .map((line) => resolve(cwd ?? '.', line))
+    .map((line) => resolve(list.cwd ?? '.', line))
     .filter((path) => path.length <= PATH_CHARS_MAX)
     .slice(0, ARTIFACTS_MAX)
   if (artifacts.length === 0 || end.outcome === 'skipped' || end.outcome === 'stopped') return end
   return { ...end, artifacts }
+}
+
+/** Whatever the job has put in the place of its list, the outcome stays. What is not a list is kept until the run is pruned. */
+function readList({ artifactList, logPath }: ArtifactList): readonly string[] {
+  let fd: number | undefined
+  let lines: readonly string[] = []
+  try {
+    // Opening a pipe would otherwise wait for its writer.
+    fd = openSync(artifactList, constants.O_RDONLY | constants.O_NONBLOCK)
+    const stat = fstatSync(fd)
+    if (!stat.isFile()) throw new Error('it is not a file')
+    const bytes = Buffer.alloc(Math.min(stat.size, LIST_MAX_BYTES))
+    lines = bytes.toString('utf8', 0, readSync(fd, bytes)).split('\n')
+    // The last line of a longer list is cut.
+    if (stat.size > LIST_MAX_BYTES) lines = lines.slice(0, -1)
+    rmSync(artifactList, { force: true })
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code !== 'ENOENT') noteInLog(logPath, `The list of artifacts cannot be read or removed: ${code ?? message}.`)
+  } finally {
+    if (fd !== undefined) closeSync(fd)
+  }
+  return lines
 }

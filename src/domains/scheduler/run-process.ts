@@ -12,7 +12,7 @@ import { type CommandEnd, outcomeOfCommand, type RunOrder, type StoredEnd, withA
 /** A process that moved to another group may hold the pipes open forever. */
 const PIPES_MS = 1_000
 
-/** Whether the run was ended from outside: then a failure of the command says nothing about its work. */
+/** Whether the run was ended from outside: then the exit code of the command says nothing about its work. */
 let isSignalled = false
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const)
   process.on(signal, () => {

@@ -1,7 +1,8 @@
 /** The running loop with real child processes: outcomes, limits, what a child sees, and how the loop stops. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { execFileSync } from 'node:child_process'
+import { cpSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { describe, test } from 'node:test'
 import { listJobs, readJob } from './job-views.ts'
 import { requestStop, runFolderOf } from './run-files.ts'
@@ -9,10 +10,11 @@ import { openProcessTable } from './process-table.ts'
 import { retryJob } from './change-job.ts'
 import { runDirect } from './direct-job.ts'
 import { SHUTDOWN_ERROR } from './run-job.ts'
+import { PATH_CHARS_MAX } from './run-outcome.ts'
 import { runScheduler } from './run-scheduler.ts'
 import { until } from '#test/until'
 import { aRealScheduler, aShellType, runUntilIdle, wait } from '#test/scheduler/run-until-idle'
-import { aFolder, codeOf, must, rowsOf } from '#test/scheduler/fixture'
+import { aFolder, anId, codeOf, must, rowsOf } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 import type { StoredRun } from './stored-rows.ts'
 
@@ -38,6 +40,62 @@ describe('a child process', () => {
     assert.match(logOf(run), /err\n/)
     assert.equal(statSync(run.log_path ?? '').mode & 0o777, 0o600)
     assert.ok(run.process_pid && run.process_started_at && run.process_boot_id)
+  })
+
+  test('[L12] [SCH-070] a list of artifacts that cannot be read leaves the outcome as it is, and the log says so', async () => {
+    const long = 'x'.repeat(PATH_CHARS_MAX)
+    const lists = {
+      folder: 'mkdir -p "$JOB_ARTIFACTS"; echo kept > "$JOB_ARTIFACTS/made"',
+      pipe: 'mkfifo "$JOB_ARTIFACTS"',
+      device: 'ln -s /dev/zero "$JOB_ARTIFACTS"',
+      loop: 'ln -s "$JOB_ARTIFACTS" "$JOB_ARTIFACTS"',
+      nowhere: 'ln -s /no/such/file "$JOB_ARTIFACTS"',
+      endless: 'head -c 9000000 /dev/zero > "$JOB_ARTIFACTS"',
+      many: `echo /first > "$JOB_ARTIFACTS"; yes /${long} | head -c 9000000 >> "$JOB_ARTIFACTS"; echo /last >> "$JOB_ARTIFACTS"`,
+    }
+    const types = Object.entries(lists).map(([name, script]) => ({ ...aShellType(script, {}, 1), job_type: name }))
+    const scheduler = aRealScheduler(types, undefined, types.length)
+    for (const job_type of Object.keys(lists)) must(submitJob(scheduler, { job_type }))
+    await runUntilIdle(scheduler)
+    const runs = must(listJobs(scheduler)).map(({ job_id, job_type }) => {
+      const { run } = must(readJob(scheduler, job_id))
+      assert.ok(run)
+      const note = /The list of artifacts cannot be read or removed: ([^\n]*)/.exec(logOf(run))?.[1] ?? ''
+      return { job_type, told: [run.status, run.exit_code, JSON.parse(run.artifacts)], note, run }
+    })
+    const seen = Object.fromEntries(runs.map(({ job_type, told, note }) => [job_type, [...told, note]]))
+    const noFile = 'it is not a file.'
+    assert.deepEqual(seen, {
+      folder: ['COMPLETED', 0, [], noFile],
+      pipe: ['COMPLETED', 0, [], noFile],
+      device: ['COMPLETED', 0, [], noFile],
+      loop: ['COMPLETED', 0, [], 'ELOOP.'],
+      nowhere: ['COMPLETED', 0, [], ''],
+      endless: ['COMPLETED', 0, [], ''],
+      many: ['COMPLETED', 0, ['/first'], ''],
+    })
+    // What a job put into a folder of that name is its work.
+    const folder = runs.find(({ job_type }) => job_type === 'folder')?.run.log_path?.replace('.log', '.artifacts')
+    assert.equal(readFileSync(join(folder ?? '', 'made'), 'utf8'), 'kept\n')
+    scheduler.close()
+  })
+
+  test('[L12] [SCH-070] runs from an installation whose path has characters that a URL escapes', async () => {
+    const home = join(aFolder(), 'a b%20ü#?')
+    for (const part of ['package.json', 'src/kernel', 'src/contract', 'src/domains/scheduler'])
+      cpSync(part, join(home, part), { recursive: true })
+    symlinkSync(resolve('node_modules'), join(home, 'node_modules'))
+    const at = (name: string) => join(home, name)
+    const files = { logPath: at('log'), logMaxBytes: 0, artifactList: at('artifacts'), endPath: at('end') }
+    const order = { command: 'true', args: [], cwd: home, environment: {}, input: '', skipExitCodes: [], ...files }
+    const input = JSON.stringify({ runId: anId(), order, limits: { timeoutMs: null, killAfterMs: 1_000 } })
+    writeFileSync(
+      at('start.ts'),
+      `import { startChild } from './src/domains/scheduler/run-child.ts'
+       process.stdout.write((await startChild({ ...${input}, wait: async () => {} }).ended).answer)`,
+    )
+    const answer = execFileSync(process.execPath, [at('start.ts')], { encoding: 'utf8' })
+    assert.deepEqual(JSON.parse(answer || '{}').end, { outcome: 'completed', exitCode: 0 })
   })
 
   test('[SCH-071] another exit code fails with the last line, and is repeated by the rules of its type', async () => {
@@ -191,25 +249,27 @@ describe('stopping', () => {
     assert.equal(readFileSync(join(folder, 'ran'), 'utf8'), 'x\n'.repeat(3))
   })
 
-  test('[SCH-107] a long one is ended after the grace period, with its outcome and its retry written', async () => {
-    const folder = aFolder()
-    const scheduler = aRealScheduler([aShellType(`echo $$ > ${folder}/pid; exec sleep 600`, {}, 1)])
+  async function stopDuring(script: (ready: string) => string) {
+    const ready = join(aFolder(), 'ready')
+    const scheduler = aRealScheduler([aShellType(script(ready), {}, 1)])
     const { job_id } = must(submitJob(scheduler, { job_type: 'story' }))
     const stop = new AbortController()
-    const running = runScheduler(scheduler, {
-      wait,
-      stop: stop.signal,
-      environment: process.env,
-      graceMs: 50,
-      pollMs: 10,
-    })
-    await until(() => existsSync(join(folder, 'pid')))
+    const options = { wait, stop: stop.signal, environment: process.env, graceMs: 50, pollMs: 10 }
+    const running = runScheduler(scheduler, options)
+    await until(() => existsSync(ready))
     stop.abort()
     assert.deepEqual(must(await running), { ended: 1, left: 0 })
     const { run } = must(readJob(scheduler, job_id))
-    assert.deepEqual([run?.status, run?.error, run?.retry_decided], ['FAILED', SHUTDOWN_ERROR, 'retry'])
-    assert.equal(must(listJobs(scheduler, { state: 'queued' }))[0]?.retry_of, job_id)
     assert.equal(openProcessTable().startOf(run?.process_pid ?? 0), null)
+    const retries = must(listJobs(scheduler, { state: 'queued' })).map(({ retry_of }) => retry_of === job_id)
+    return { told: [run?.status, run?.error, run?.retry_decided], retries }
+  }
+
+  test('[L12] [SCH-107] a long one is ended after the grace period, with its outcome and its retry written', async () => {
+    const long = (ready: string) => `touch ${ready}; exec sleep 600`
+    const polite = (ready: string) => `trap 'exit 0' TERM; touch ${ready}; while :; do sleep 0.02; done`
+    for (const script of [long, polite])
+      assert.deepEqual(await stopDuring(script), { told: ['FAILED', SHUTDOWN_ERROR, 'retry'], retries: [true] })
   })
 
   test('[SCH-066] a stop request ends a running job: FAILED as cancelled, without a retry', async () => {
