@@ -69,7 +69,7 @@ const latinOf = new Map(LOOK_ALIKES.flatMap(([latin, others]) => others.split(''
 const LOOK_ALIKE = new RegExp(`[${[...latinOf.keys()].join('')}]`, 'g')
 
 /** True if a part of the text may be base64 or hex. */
-export function mayBeEncoded(text: string): boolean {
+function mayBeEncoded(text: string): boolean {
   return text.length >= ENCODED_CHARS_MIN && HAS_ENCODED.test(text)
 }
 
