@@ -35,7 +35,7 @@ const concurrency = 2
 /** A hanging test fails here. A test that needs longer sets its own `timeout` with the reason. */
 const timeoutMs: Readonly<Record<Tier, number>> = { quick: 60_000, chaos: 300_000 }
 /** node ends a slow test but not a file that stays open after it; this much silence ends the run. */
-const quietMs: Readonly<Record<Tier, number>> = { quick: 120_000, chaos: 360_000 }
+const quietMs: Readonly<Record<Tier, number>> = { quick: 120_000, chaos: 960_000 }
 
 export type TestRun = {
   readonly args: string[]

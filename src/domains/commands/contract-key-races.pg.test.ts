@@ -17,7 +17,7 @@ import { submitCommand } from './submit.ts'
 import { undoCommand } from './undo-command.ts'
 import { undoDefinitions } from './undo-task.ts'
 
-const RACES = proofSize(20, 2_000)
+const RACES = proofSize(20, 600)
 const BATCH = 50
 const WAYS = [
   'submit',
