@@ -70,7 +70,7 @@ import { expandProject, type Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
 import { every, FINISHED } from './lifecycle.ts'
 import { sleep, type SystemDeps } from './system-deps.ts'
-import { openClockWatch } from './watch-clock.ts'
+import { openClockWatch, watchNow } from './watch-clock.ts'
 
 export type OpenedWork = {
   readonly runtime: Runtime
@@ -127,13 +127,15 @@ const ABANDONED_MS = 60_000
 
 export async function openWork(
   db: Db,
-  deps: SystemDeps,
+  system: SystemDeps,
   given: Project,
   log: Log,
   options: WorkOptions,
 ): Promise<Decision<OpenedWork>> {
   const { artifacts, scheduleAheadMs, environmentName } = options
   const project = expandProject(given)
+  const watched = watchNow(system.now)
+  const deps = { ...system, now: watched.now }
   const limits = readQueueLimits({
     project: project.queues,
     environments: project.environments,
@@ -236,7 +238,7 @@ export async function openWork(
   }
   const stopRenewing = every(RENEW_MS, () => commands.renewTurns(), log)
   const repairs = [() => repairCommandTimes(commands.deps), () => repairApprovalTimes(approvals)]
-  const readClock = openClockWatch({ db, now: deps.now, log, runtime, repairs })
+  const readClock = openClockWatch({ db, now: system.now, latest: watched.latest, log, runtime, repairs })
   const stops = [
     every(CLOCK_MS, readClock, log),
     every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),

@@ -7,6 +7,8 @@ import { byPerson } from '#kernel/actor'
 import { openScheduleBench, type ScheduleBench } from '#test/schedules'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
+import { openLog } from './log.ts'
+import { openClockWatch, watchNow } from './watch-clock.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
@@ -80,5 +82,28 @@ describe('a start after the clock was set back', () => {
       `select count(*)::integer as ahead from concord.commands where updated_at > clock_timestamp() or run_after > clock_timestamp() + interval '1 hour'`,
     )
     assert.equal(left?.ahead, 0)
+  })
+
+  test('[M2] a clock that was ahead only between two readings has been set back all the same', async () => {
+    let aheadMs = 0
+    let corrections = 0
+    const clock = () => new Date(Date.now() + aheadMs)
+    const { now, latest } = watchNow(clock)
+    const read = openClockWatch({
+      db: bench.opened.db,
+      now: clock,
+      latest,
+      log: openLog('silent'),
+      runtime: { repairTimes: () => Promise.resolve([]) },
+      repairs: [() => Promise.resolve([]).finally(() => (corrections += 1))],
+    })
+    await read()
+    await read()
+    assert.equal(corrections, 1, 'a clock that goes on is corrected at the start alone')
+    aheadMs = HOUR_MS
+    now()
+    aheadMs = 0
+    await read()
+    assert.equal(corrections, 2)
   })
 })

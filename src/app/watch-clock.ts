@@ -8,10 +8,29 @@ import type { Log } from './log.ts'
 type Watched = {
   readonly db: Db
   readonly now: Clock
+  /** The latest time that this process has used since the last reading. */
+  readonly latest: () => number
   readonly log: Log
   readonly runtime: Pick<Runtime, 'repairTimes'>
   /** The corrections of each room. */
   readonly repairs: readonly (() => Promise<readonly RepairedTime[]>)[]
+}
+
+/** Returns the clock, and a function that gives the latest time it has returned since that function was last called. */
+export function watchNow(clock: Clock): { readonly now: Clock; readonly latest: () => number } {
+  let latestMs = 0
+  return {
+    now() {
+      const at = clock()
+      latestMs = Math.max(latestMs, at.getTime())
+      return at
+    },
+    latest() {
+      const found = latestMs
+      latestMs = 0
+      return found
+    },
+  }
 }
 
 /** A write that began before the clock was set back may commit after it, so the corrections are repeated for this many readings. */
@@ -21,13 +40,15 @@ const REPEATS = 30
  * Returns the work of one reading. The first one corrects too: the clock may have been set back while no server ran. A clock that reads
  * earlier than before was set back, whichever one it is: that of the database or that of this process.
  */
-export function openClockWatch({ db, now, log, runtime, repairs }: Watched): () => Promise<void> {
+export function openClockWatch({ db, now, latest, log, runtime, repairs }: Watched): () => Promise<void> {
   let last = { database: 0, own: 0 }
   let left = 1
   return async () => {
     const [row] = await db.query<{ at: Date }>('select clock_timestamp() as at')
     const read = { database: row?.at.getTime() ?? 0, own: now().getTime() }
-    if (read.database < last.database || read.own < last.own) left = REPEATS
+    // A clock that was ahead only between two readings has been used all the same.
+    const own = Math.max(last.own, latest())
+    if (read.database < last.database || read.own < own) left = REPEATS
     last = read
     if (left === 0) return
     const inRooms: RepairedTime[] = []
