@@ -1,6 +1,6 @@
 /** Renders the pages of docs/reference from the code: refusal codes, exit codes, events and settings. */
 import { readdirSync, readFileSync } from 'node:fs'
-import type { RefusalCode } from '#kernel/refusal'
+import type { RefusalCode, RefusalKind } from '#kernel/refusal'
 import { refusals, refusalTables } from '#refusals'
 import { settings } from '#app/settings'
 import { statusOf } from '../src/api/problem.ts'
@@ -34,7 +34,7 @@ function renderRefusals(): string {
   const intro = `A refusal over HTTP is \`application/problem+json\` with \`code\`, \`detail\`, \`path\` and \`hint\`; on the command line it is a text, or with \`--json\` one line of JSON on
 standard error. Codes are stable: programs switch on them. A refusal may have a more precise hint than the one of its code. Exit codes: [exit-codes.md](exit-codes.md).`
   const sections = Object.entries(refusalTables).map(([room, codes]) => {
-    const rows = Object.entries(codes)
+    const rows = Object.entries<readonly [RefusalKind, string]>(codes)
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
       .map(([name, [kind, hint]]) => {
         const refusal = { code: name as RefusalCode }
