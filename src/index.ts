@@ -19,6 +19,7 @@ export {
   defineCommandType,
   defineConnectorOperation,
   defineEffect,
+  defineFact,
   defineFunction,
   defineMaintenance,
   definePolicy,
