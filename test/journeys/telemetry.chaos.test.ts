@@ -109,8 +109,13 @@ describe('telemetry over processes', () => {
     const ours = spans.filter(({ traceId }) => traceId === hex)
     const say = ({ kind, name }: (typeof spans)[number]) => `${kinds[kind]} ${name}`
     const byId = new Map(ours.map((span) => [span.spanId, span]))
+    const above = ({ parentSpanId = '' }: (typeof spans)[number]) => byId.get(parentSpanId)
+    const depthOf = (span: (typeof spans)[number]): number => {
+      const parent = above(span)
+      return parent ? depthOf(parent) + 1 : 0
+    }
     const tree = ours.map((span) => {
-      const parent = byId.get(span.parentSpanId ?? '')
+      const parent = above(span)
       return `${span.process}: ${say(span)} < ${parent ? say(parent) : span.parentSpanId}`
     })
     assert.deepEqual([...new Set(tree)].toSorted(), [
@@ -121,6 +126,16 @@ describe('telemetry over processes', () => {
       'worker: INTERNAL command ask_narrowly < PRODUCER submit ask_narrowly',
       'worker: INTERNAL effect connector.narrow.ask < CONSUMER turn ask_narrowly',
     ])
+    // As the guide shows it. The span of the whole command begins with the first turn, and comes after it.
+    const guide = await readFile(new URL('../../docs/guides/telemetry.md', import.meta.url), 'utf8')
+    const shown = guide.split('```text output=trace\n')[1]?.split('```')[0]
+    const order = ['POST', 'submit', 'turn', 'effect', 'call', 'command']
+    const placeOf = ({ name }: (typeof spans)[number]) => order.indexOf(name.split(' ')[0] ?? '')
+    const lines = ours
+      .toSorted((a, b) => placeOf(a) - placeOf(b))
+      .map((span) => `${span.process}  ${kinds[span.kind]?.padEnd(10)}${'  '.repeat(depthOf(span))}${span.name}\n`)
+    assert.equal([...new Set(lines)].join(''), shown)
+
     const call = ours.find(({ name }) => name === 'call narrow.ask')
     assert.equal(call?.attributes['http.response.status_code'], '200')
     assert.ok(calls.includes(`00-${hex}-${call.spanId}-01`), calls.join())
