@@ -91,7 +91,7 @@ function readInstalled(): Map<string, string> {
   return new Map(files.map((file) => [file.slice(installed.length + 1), readFileSync(file, 'utf8')]))
 }
 
-/** `.` → `concord`, `./kernel` → `concord/kernel`; JSON is read, not imported. */
+/** `.` → `@concordhq/concord`, `./kernel` → `@concordhq/concord/kernel`; JSON is read, not imported. */
 const modules = Object.entries(manifest.exports)
   .filter(([, target]) => typeof target !== 'string')
   .map(([entry]) => `${manifest.name}${entry.slice(1)}`)

@@ -1,4 +1,4 @@
-/** The exports of the package `concord`: the service as a whole. Its parts are `concord/kernel`, `concord/store` and `concord/scheduler`. */
+/** The exports of the package `@concordhq/concord`: the service as a whole. Its parts are `@concordhq/concord/kernel`, `@concordhq/concord/store` and `@concordhq/concord/scheduler`. */
 export { type Config, type Environment, readConfig } from '#app/config'
 export { defineProject, type Project } from '#app/project'
 export { type Concord, type ConcordOptions, openConcord } from '#app/open-concord'

@@ -11,7 +11,7 @@ const healthView = z
     status: z
       .enum(['ok', 'degraded', 'down'])
       .meta({ description: '`down`: no work is possible. `degraded`: see the parts.' }),
-    version: z.string().meta({ example: '0.1.0' }),
+    version: z.string().meta({ example: '0.2.0' }),
     database: z.object({
       ok: z.boolean(),
       latency_ms: z.number().nullable().meta({ example: 0.4, description: 'Null when it did not answer.' }),

@@ -7,7 +7,7 @@ import { resource, routes } from './resource.ts'
 const landingView = z
   .object({
     name: z.string().meta({ example: 'Concord' }),
-    version: z.string().meta({ example: '0.1.0' }),
+    version: z.string().meta({ example: '0.2.0' }),
     links: z.record(z.string(), z.string()).meta({ example: { reference: '/reference', openapi: '/openapi.json' } }),
   })
   .meta({ id: 'Landing', description: 'The entry points of the API.' })

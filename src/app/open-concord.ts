@@ -56,7 +56,7 @@ export async function openConcord(options: ConcordOptions): Promise<Concord> {
   return (await openInProcess(options)).concord
 }
 
-/** With the parts that `concord/testing` needs. */
+/** With the parts that `@concordhq/concord/testing` needs. */
 export async function openInProcess(
   options: ConcordOptions & Pick<StartOptions, 'scheduleAheadMs'>,
 ): Promise<{ readonly concord: Concord; readonly service: Service }> {

@@ -52,7 +52,7 @@ const EXIT: Readonly<Record<RefusalKind, number>> = {
   configuration: 78,
 }
 
-export function exitCodeOf(refusal: Refusal): number {
+export function exitCodeOf(refusal: Pick<Refusal, 'code'>): number {
   return EXIT[kindOf(refusal.code)]
 }
 

@@ -1,4 +1,4 @@
-/** The exports of `concord/client`: the typed client of a running server. */
+/** The exports of `@concordhq/concord/client`: the typed client of a running server. */
 export {
   type ApprovalCard,
   type CommandHandle,

@@ -1,4 +1,4 @@
-/** The exports of `concord/kernel`: the contracts as pure functions and tables. */
+/** The exports of `@concordhq/concord/kernel`: the contracts as pure functions and tables. */
 
 // Answers
 export * from './actor.ts'

@@ -1,4 +1,4 @@
-/** The exports of the store, also published as `concord/store`. */
+/** The exports of the store, also published as `@concordhq/concord/store`. */
 export {
   archiveFileOf,
   type ArchivedEvent,

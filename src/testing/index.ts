@@ -1,3 +1,3 @@
-/** The exports of `concord/testing`: Concord for the tests of a project. */
+/** The exports of `@concordhq/concord/testing`: Concord for the tests of a project. */
 export { openTestConcord, type TestConcord } from './open-test-concord.ts'
 export type { RecordedCall, Misbehaviour } from './watch-effects.ts'

@@ -10,9 +10,9 @@ const readme = tree.get('README.md') ?? ''
 
 /** The modules that each piece must not load; otherwise it could not be used alone. */
 const pieces = {
-  'concord/kernel': { gives: 'canMove', without: /node_modules/ },
-  'concord/store': { gives: 'migrateUp', without: /@dbos-inc|\/hono\/|\/src\/(domains|runtime|api|app)\// },
-  'concord/scheduler': {
+  '@concordhq/concord/kernel': { gives: 'canMove', without: /node_modules/ },
+  '@concordhq/concord/store': { gives: 'migrateUp', without: /@dbos-inc|\/hono\/|\/src\/(domains|runtime|api|app)\// },
+  '@concordhq/concord/scheduler': {
     gives: 'openScheduler',
     without: /@dbos-inc|\/pg\/|\/hono\/|\/src\/(store|runtime|api|app)\//,
   },
@@ -37,7 +37,7 @@ console.log(JSON.stringify({ names, loaded }))`
 describe('pieces of the package', () => {
   for (const [piece, { gives, without }] of Object.entries(pieces))
     test(`[PRM-26] ${piece} loads without the others`, () => {
-      assert.ok(Object.hasOwn(exports, piece.replace('concord', '.')), 'the package offers it')
+      assert.ok(Object.hasOwn(exports, piece.replace('@concordhq/concord', '.')), 'the package offers it')
       const { names, loaded } = load(piece)
       assert.ok(names.includes(gives), `${gives} is among ${names.length} names`)
       assert.ok(

@@ -157,6 +157,11 @@ export type BreakerTerms = { readonly failures: number; readonly open_ms: number
  */
 export type Followup = { readonly operation: string; readonly input: JsonObject }
 
+export type Compensation = Followup & {
+  /** The name of the undo in plans and records. Default: `<connector>.<operation>.undo`. */
+  readonly name?: string | undefined
+}
+
 export type ReadBack = Followup & {
   /** The field of its output that is present (not null, false or an empty list) if the effect happened. */
   readonly found: string
@@ -173,7 +178,7 @@ export type ConnectorOperationContract = {
   readonly risk_level: RiskLevel
   readonly idempotency: { readonly required: boolean; readonly key_template: string | null }
   readonly approval_required: boolean
-  readonly compensation: Followup | null
+  readonly compensation: Compensation | null
   readonly read_back: ReadBack | null
   /** The permissions that the credential needs; each is a scope of the connector. */
   readonly scopes: readonly string[]
