@@ -197,11 +197,10 @@ describe('a real run', () => {
     file('c.test.ts', `import { portCases } from './port.case.ts'\nportCases()`)
     const { status, all: recorded } = runFiles({})
     assert.equal(status, 1)
-    assert.deepEqual(recorded.map(({ file: of, titles, outcome }) => [of, titles.join(' › '), outcome]).toSorted(), [
-      ['src/a.test.ts', 'first', 'passed'],
-      ['src/b.test.ts', 'second › inner', 'failed'],
-      ['src/c.test.ts', 'holds', 'passed'],
-    ])
+    assert.deepEqual(
+      recorded.map(({ file: of, titles, outcome }) => `${of}: ${titles.join(' › ')}: ${outcome}`).toSorted(),
+      ['src/a.test.ts: first: passed', 'src/b.test.ts: second › inner: failed', 'src/c.test.ts: holds: passed'],
+    )
     const pids = readFileSync(join(home, 'shared'), 'utf8').trim().split(' ')
     assert.deepEqual([pids.length, new Set(pids).size], [3, 2])
     assert.deepEqual(globSync('.test-results/run-*', { cwd: home }), [])
