@@ -132,7 +132,7 @@ export const rooms: readonly Room[] = [
     name: 'cli',
     enters: ['kernel', 'refusals', 'app', 'client'],
     types: allDomains.filter((name) => name.startsWith('domains/')),
-    packages: ['commander', 'picocolors', 'yaml', 'node:*'],
+    packages: ['commander', 'picocolors', 'string-width', 'yaml', 'node:*'],
   },
   {
     name: 'testing',
