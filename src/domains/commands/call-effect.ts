@@ -22,7 +22,14 @@ import { type EffectArtifacts, type EffectCall, EffectFailure, EffectPending } f
 import { commandTurns, findEffect, type HeldCommand, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { findMissingInput } from './step-inputs.ts'
-import { type AttemptFailure, type CallResult, type EffectHandler, findHandler, type HandlerCall } from './tasks.ts'
+import {
+  type AttemptFailure,
+  type CallResult,
+  type EffectHandler,
+  findHandler,
+  type HandlerCall,
+  isWaiting,
+} from './tasks.ts'
 
 /** Writes rows in the transaction that records the outcome. An `EffectFailure` rolls back both. */
 export type Work = (tx: Tx) => Promise<void>
@@ -192,6 +199,7 @@ function callOf(
     payload: effect.effect_payload,
     idempotencyKey: effect.idempotency_key ?? effect.domain_effect_id,
     attempt: effect.attempt,
+    dueAt: isWaiting(effect) ? effect.run_after : null,
     traceId: command.context.trace_id,
     requestedBy: command.requested_by,
     signal,
