@@ -53,7 +53,7 @@ const EXIT: Readonly<Record<RefusalKind, number>> = {
   configuration: 78,
 }
 
-export function exitCodeOf(refusal: Refusal): number {
+export function exitCodeOf(refusal: Pick<Refusal, 'code'>): number {
   return EXIT[kindOf(refusal.code)]
 }
 
@@ -131,8 +131,6 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     program.commandsGroup(heading)
     addVerbs(program, cli, verbs)
   }
-  // The name of `schedules` in version 0.1. The next version removes it.
-  schedules(program.command('command-schedules', { hidden: true }), cli)
   giveOwnHelp(program)
   program.addHelpText(
     'after',

@@ -6,23 +6,41 @@ import type { IdentityDeps } from './deps.ts'
 
 /** The closed list, with the purpose of each event. */
 const identityEventTypes = {
+  /** The organisation was created. */
   org_created: 'audit',
+  /** A person was added. */
   user_created: 'audit',
+  /** An invitation was made. */
   user_invited: 'audit',
+  /** A second person agreed to an invitation. */
   invitation_confirmed: 'audit',
+  /** An invitation became a key. */
   invitation_redeemed: 'audit',
+  /** The platform role of a person changed. */
   user_role_changed: 'audit',
+  /** A person left; their keys stopped working. */
   user_deactivated: 'audit',
+  /** A person came back. */
   user_reactivated: 'audit',
+  /** A person got a stand-in. */
   delegation_created: 'audit',
+  /** A stand-in lost that right. */
   delegation_ended: 'audit',
+  /** A role of the organisation was created. */
   org_role_created: 'audit',
+  /** A person got an org role. */
   org_role_granted: 'audit',
+  /** A person lost an org role. */
   org_role_revoked: 'audit',
+  /** A workspace was created. */
   workspace_created: 'audit',
+  /** A key was created. */
   api_key_created: 'audit',
+  /** A key was revoked. */
   api_key_revoked: 'audit',
+  /** A request to change the local scheduler was accepted; written before it takes effect. */
   scheduler_requested: 'audit',
+  /** A request to change the local scheduler was refused. */
   scheduler_refused: 'audit',
 } as const
 type IdentityEventType = keyof typeof identityEventTypes
