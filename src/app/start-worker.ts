@@ -30,6 +30,7 @@ export type StartOptions = {
   readonly works?: boolean
 }
 
+/** @internal */
 export type Base = {
   readonly db: Db
   readonly url: string
@@ -65,6 +66,7 @@ function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, '
   }
 }
 
+/** @internal */
 export async function openBase(
   options: StartOptions,
   deps: SystemDeps,
