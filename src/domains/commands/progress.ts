@@ -56,7 +56,8 @@ function sayWaiting(effect: StoredEffect): string | undefined {
   const { run_after: until, effect_type, effect_payload } = effect
   if (!until || !isWaiting(effect)) return undefined
   const { name, key } = effect_payload
-  const signal = effect_type === WAIT_FOR_SIGNAL ? `the signal ${String(name)} for ${String(key)}, ` : ''
+  const isSignal = effect_type === WAIT_FOR_SIGNAL && typeof name === 'string' && typeof key === 'string'
+  const signal = isSignal ? `the signal ${name} for ${key}, ` : ''
   return `${signal}until ${formatInstant(until)}`
 }
 

@@ -15,7 +15,7 @@ export const WAIT_FOR_SIGNAL = 'signal.wait'
 
 /** A value that is not known while the steps are listed is checked when its step begins. */
 function checked<T>(value: T, check: (value: T & string) => Decision<unknown>): T {
-  const decision = typeof value === 'string' ? check(value as T & string) : undefined
+  const decision = typeof value === 'string' ? check(value) : undefined
   if (decision && !decision.ok) throw new TypeError([decision.reason, decision.hint].filter(Boolean).join(' '))
   return value
 }
