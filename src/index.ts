@@ -33,6 +33,9 @@ export {
   needInput,
   registerRetry,
   type ScheduleSpec,
+  sleepFor,
+  sleepUntil,
+  waitFor,
 } from '#domains/commands'
 export {
   type Connector,

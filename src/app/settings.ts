@@ -2,6 +2,7 @@
 import { type DurationMs, formatDuration, parseDuration } from '#kernel/duration'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
+import { SIGNAL_KEEP_MS } from '#kernel/signal'
 import { decideEnvironment } from '#runtime'
 
 type Setting<T> = {
@@ -200,6 +201,11 @@ export const settings = {
     'maximum number of schedules in one workspace',
     [1, 100_000],
     SCHEDULES_MAX,
+  ),
+  signalKeep: duration(
+    'CONCORD_SIGNAL_KEEP',
+    'how long signals are kept, also those that no command has waited for',
+    SIGNAL_KEEP_MS,
   ),
   notifyUrl: address(
     'CONCORD_NOTIFY_URL',

@@ -39,6 +39,7 @@ export {
 export { hideUndeclared } from './catalog/declared-fields.ts'
 export { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
+export { sleepFor, sleepUntil, waitFor } from './catalog/steps.ts'
 export { mapTaskToPrimitives } from './catalog/primitives.ts'
 export { defineTask } from './catalog/definitions.ts'
 
@@ -65,6 +66,8 @@ export {
   eventView,
   inputBody,
   retryBody,
+  signalBody,
+  signalView,
   submitCommandBody,
   submittedView,
   taskTypeView,
@@ -72,6 +75,7 @@ export {
   toEffectView,
   toEventView,
   toListedView,
+  toSignalView,
   toSubmittedView,
   toTaskTypeView,
   undoBody,
@@ -79,14 +83,8 @@ export {
 export { openDrive, reconcileCommands } from './drive.ts'
 export { repairCommandTimes } from './repair-times.ts'
 
-export {
-  actorsOf,
-  archivedView,
-  explainCommand,
-  explanationView,
-  toArchivedView,
-  toExplanationView,
-} from './explain-command.ts'
+export { actorsOf, explainCommand } from './explain-command.ts'
+export { archivedView, explanationView, toArchivedView, toExplanationView } from './explanation-view.ts'
 
 export { type ArchivedHistory, archiveHistory, type ArchiveHistory } from './history/archive-history.ts'
 export {
@@ -145,12 +143,15 @@ export {
 } from './read-commands.ts'
 export {
   checkDelivery,
+  type HomedSource,
   openWebhooks,
   webhookForms,
   signDelivery,
   type WebhookSource,
 } from './receive-webhook.ts'
 export { compensateCommand, retryCommand, supplyInput } from './change-command.ts'
+export { sendSignal, sweepSignals } from './signals.ts'
+export { waitDefinitions } from './wait-effects.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
 export { actingFor, type CommandDeps, mayReadCommand } from './deps.ts'
 export { decideScope, findTools } from './actions/find-tool.ts'
