@@ -43,7 +43,7 @@ describe('telemetry over processes', () => {
   const submit = (task_name: string, note: string, headers = {}) =>
     ask('/commands', { task_name, payload: { note } }, headers)
   const reaches = (command: Record<string, string>, status: string) =>
-    until(async () => (await ask(`/commands/${command['command_id']}`))['status'] === status, `${status}`)
+    until(async () => (await ask(`/commands/${command['command_id']}`))['status'] === status, status)
   const shows = (metric: string, isWanted: (value: number) => boolean) =>
     until(async () => isWanted((await seen()).metrics[metric] ?? Number.NaN), metric)
 
