@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { getArtifact, readArtifactText } from '#domains/artifacts'
 import { examplePayloads } from './catalog/index.ts'
-import { checksumOf } from './catalog/letter-files.ts'
 import { granted, runExample } from './run-example.ts'
 
 await runExample({}, async ({ artifacts, company: { people, workspaceId }, submit, reachStatus, path }) => {
@@ -23,7 +22,6 @@ await runExample({}, async ({ artifacts, company: { people, workspaceId }, submi
   const report = granted(await getArtifact(artifacts.db, people.ana, workspaceId, result.artifact_id))
   const text = granted(await readArtifactText(artifacts, report))
   assert.equal(report.checksum, result.checksum)
-  assert.equal(checksumOf(text), report.checksum)
   assert.deepEqual([report.status, report.lineage.command_id], ['ready', command.command_id])
   const { artifact_type, version, size_bytes, checksum } = report
   console.log(`The artifact: ${artifact_type}, version ${version}, ${size_bytes} bytes, ${checksum.slice(0, 19)}…:`)

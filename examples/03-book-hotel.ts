@@ -6,7 +6,7 @@ import { granted, runExample } from './run-example.ts'
 /** Seed 1053: booking fails after it took effect, then gets another key's answer; cancelling is cut off, then the vendor is down. */
 const settings = { seed: 1053, trouble: 2, paper: 'later' } as const
 const BOOK = 'connector.hotel_booking.book_hotel'
-const PAPER = 'artifact.reservation_confirmation'
+const PAPER = 'connector.hotel_booking.confirmation'
 
 await runExample(settings, async (stage) => {
   const { company, submit, supply, reach, reachStatus, asked, answer, cancel, path, countEvents, vendor } = stage

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { fireSchedule, listCommands } from '#domains/commands'
 import { listCommandSchedules } from '#domains/command-schedules'
 import { encodeId } from '#kernel/ids'
-import { listRates, ratesFile } from './catalog/rates-copy.ts'
+import { ratesFile } from './catalog/index.ts'
+import { openRates } from './catalog/sync-vendor-data.ts'
 import { granted, runExample, type Stage } from './run-example.ts'
 import { TRACE } from './story/company.ts'
 import { eventually } from './story/desk.ts'
@@ -19,6 +20,16 @@ function fire({ commands, company }: Pick<Stage, 'commands' | 'company'>, dueAt:
   assert.ok(spec)
   const { workspaceId } = company
   return fireSchedule(commands, spec, { workspaceId, dueAt, traceId: TRACE, requestId: 'req_schedule' })
+}
+
+function listRates(folder: string) {
+  using db = openRates(ratesFile(folder))
+  return db.prepare('select * from rates order by rate_id').all() as {
+    rate_id: string
+    hotel_name: string
+    night: string
+    price_usd: number
+  }[]
 }
 
 /** Seed 22: too many requests, then every row twice. */
@@ -44,7 +55,7 @@ await runExample(settings, async (stage) => {
     async () => (await list())[0],
     () => 'the schedule did not fire',
   )
-  const { effects } = await reachStatus(fired.command_id, 'succeeded')
+  const { command } = await reachStatus(fired.command_id, 'succeeded')
   assert.deepEqual([fired.ingress, fired.requested_by], ['scheduled_trigger', `schedule:${name}`])
   console.log(`It fires: ${fired.task_name}, ${fired.ingress}, with the key schedule:${name}:{due time}`)
   console.log(`  ${(await path(fired.command_id)).join(' → ')}`)
@@ -56,8 +67,8 @@ await runExample(settings, async (stage) => {
   )
   assert.equal(await countEvents(fired.command_id, 'retry_scheduled'), 1)
   assert.equal(await countEvents(fired.command_id, 'approval_requested'), 0)
-  const received = effects[0]?.result as { rows_received: number; rates: number }
-  const rates = listRates(ratesFile(folder))
+  const received = command.result as { rows_received: number; rates: number }
+  const rates = listRates(folder)
   assert.deepEqual([received.rows_received, received.rates, rates.length], [6, 3, 3])
   console.log(`  ${received.rows_received} rows received, ${rates.length} rates in the copy`)
 
@@ -69,7 +80,7 @@ await runExample(settings, async (stage) => {
   const next = granted(await fire(stage, new Date(dueAt.getTime() + HOUR_MS)))
   await reachStatus(next.command.command_id, 'succeeded')
   assert.equal(next.isNew, true)
-  assert.deepEqual(listRates(ratesFile(folder)), rates)
+  assert.deepEqual(listRates(folder), rates)
   console.log('The next due time: another command, and the same rows.')
   for (const { rate_id, hotel_name, night, price_usd } of rates)
     console.log(`  ${rate_id}  ${hotel_name.padEnd(14)}${night}  ${price_usd} USD`)

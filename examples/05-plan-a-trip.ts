@@ -1,8 +1,7 @@
 /** A trip from preferences to confirmation: remembered with consent, searched, ranked, drafted, approved and booked at an unreliable vendor. */
 import assert from 'node:assert/strict'
 import { listArtifacts } from '#domains/artifacts'
-import type { HotelOffer } from './catalog/hotel-offer.ts'
-import type { RankedOffer } from './catalog/rank-hotels.ts'
+import type { rankOffers } from './catalog/rank-hotels.ts'
 import { granted, runExample } from './run-example.ts'
 
 /** Seed 1378: rate limits and duplicate offers; an endless answer and a short outage; booking is cut off, then gets another key's answer. */
@@ -37,12 +36,18 @@ await runExample(settings, async (stage) => {
   )
 
   const search = { city: 'Berlin', ...stay }
-  const { offers, rows_received } = await done<{ offers: HotelOffer[]; rows_received: number }>('Search Hotels', search)
+  const { offers, rows_received } = await done<{ offers: Parameters<typeof rankOffers>[0]; rows_received: number }>(
+    'Search Hotels',
+    search,
+  )
   assert.deepEqual(await troubles('search'), ['rate_limited', 'repeat'])
   assert.deepEqual([rows_received, offers.length], [8, 4])
   console.log(`Search: ${(await troubles('search')).join(', ')}; ${rows_received} rows, ${offers.length} offers.`)
 
-  const { ranked } = await done<{ ranked: RankedOffer[] }>('Rank Hotels', { offers, preferences: wishes })
+  const { ranked } = await done<{ ranked: ReturnType<typeof rankOffers> }>('Rank Hotels', {
+    offers,
+    preferences: wishes,
+  })
   console.log('Rank:')
   for (const { offer_id, hotel_name, price_usd, misses } of ranked)
     console.log(

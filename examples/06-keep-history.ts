@@ -19,7 +19,8 @@ function plain(text: string): string {
     .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170')
     .replaceAll(/\b2\d\.\d KiB/g, '20.6 KiB')
     .replaceAll(/_[0-9a-f]{32}/g, '_0197f3b2c4d57a8e9b0c1d2e3f405170')
-    .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '2026-05-31T09:00:00.000Z')
+    .replaceAll(/\d\d [A-Z][a-z]{2} \d{4} [\d:]{8}/g, '31 May 2025 09:00:00')
+    .replaceAll(/(?<=archived )\d\d:\d\d, (?:just now|\d+ s ago)/g, '09:00, just now')
 }
 
 /** Runs the CLI on the data folder of this example; prints the command and its output. */

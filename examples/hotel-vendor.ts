@@ -54,10 +54,7 @@ async function serveCall(call: Call, response: ServerResponse, act: (arrival: nu
   const trouble: Trouble | 'none' = plan[call.operation][seen[call.operation]++] ?? 'none'
   const arrival = ledger.arrive({ ...call, trouble })
   if (trouble === 'fail_before') return send(response, { status: 503, body: { error: 'down for a moment' } })
-  if (trouble === 'rate_limited') {
-    response.setHeader('retry-after', '1')
-    return send(response, { status: 429, body: { error: 'too many requests' } })
-  }
+  if (trouble === 'rate_limited') return send(response, { status: 429, body: { error: 'too many requests' } })
   const answer = act(arrival)
   switch (trouble) {
     case 'fail_after':

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openLog } from '#app/log'
 import { type OpenedWork, openWork } from '#app/open-work'
+import { expandProject } from '#app/project'
 import type { CommandDeps } from '#domains/commands'
 import { type ArtifactDeps, builtInArtifactTypes, openArtifactTypes, openDiskStore } from '#domains/artifacts'
 import type { Decision } from '#kernel/refusal'
@@ -90,7 +91,7 @@ async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)
     stores: [store],
   }
   const work = granted(
-    await openWork(db, world, { catalog, memory: { schemas: [travelPreferences] } }, openLog('silent'), {
+    await openWork(db, world, expandProject({ catalog, memory: { schemas: [travelPreferences] } }), openLog('silent'), {
       artifacts,
       defaultWorkspace: company.workspaceId,
       ...(scheduleAheadMs ? { scheduleAheadMs } : {}),

@@ -4,11 +4,14 @@ import { describe, test } from 'node:test'
 import {
   anyHost,
   type Catalog,
+  connectorDefinitions,
+  expandCatalog,
   mapTaskToPrimitives,
   openCatalog,
   shippedPolicies,
   toTaskTypeView,
 } from '#domains/commands'
+import type { Connectors } from '#domains/connectors'
 import { checkSecrets } from '#kernel/data-class'
 import { evaluatePolicy } from '#kernel/policy/evaluate'
 import { exampleCatalog, examplePayloads } from './index.ts'
@@ -16,7 +19,9 @@ import { exampleCatalog, examplePayloads } from './index.ts'
 const options = { vendorUrl: 'http://127.0.0.1:1', folder: '/nowhere' }
 
 function open(): Catalog {
-  const opened = openCatalog([...shippedPolicies, ...exampleCatalog(options)], anyHost)
+  const { catalog: definitions, connectors } = expandCatalog(exampleCatalog(options))
+  const operations = connectorDefinitions({ definitions: connectors } as Connectors)
+  const opened = openCatalog([...shippedPolicies, ...definitions, ...operations], anyHost)
   if (!opened.ok) throw new Error(opened.reason)
   return opened.value
 }
@@ -103,8 +108,8 @@ describe('the example catalog', () => {
       [spec.async_required, spec.artifact_output_possible, spec.notification_required, spec.risk_level],
       [true, true, true, 'medium'],
     )
-    assert.deepEqual(policyNames, ['permission', 'cost', 'data_access'])
-    assert.deepEqual(type.side_effects, ['artifact.report', 'notification.app'])
+    assert.deepEqual(policyNames, ['permission', 'data_safety', 'cost', 'data_access'])
+    assert.deepEqual(type.side_effects.toSorted(), ['artifact.report', 'notification.app'])
   })
 
   test('[POL-07] Publish Report asks the owner of the data for outside addresses alone', () => {

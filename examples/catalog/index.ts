@@ -1,31 +1,47 @@
-/** The example catalog: seven realistic tasks, ready for a project's `concord.config.ts`. */
-import type { Definition } from '#domains/commands'
-import { appNotification } from './app-notification.ts'
+/** The example catalog: seven commands, ready for a project's `concord.config.ts`. */
+import { join } from 'node:path'
+import { type CatalogEntry, registerRetry } from '#domains/commands'
+import { retryableErrorClasses } from '#kernel/error-classes'
+import { defineRetryPolicy } from '#kernel/retry-policy'
 import { bookHotel, bookHotelExample } from './book-hotel.ts'
 import { draftBooking, draftBookingExample } from './draft-booking.ts'
-import { type ExampleOptions, undoRetry } from './example-options.ts'
 import { generateReport, generateReportExample } from './generate-report.ts'
+import { hotelVendor, type VendorOptions } from './hotel-vendor.ts'
 import { publishReport, publishReportExample } from './publish-report.ts'
 import { rankHotels, rankHotelsExample } from './rank-hotels.ts'
 import { searchHotels, searchHotelsExample } from './search-hotels.ts'
-import { syncVendorData, syncVendorDataExample } from './sync-vendor-data.ts'
+import { syncSchedule, syncVendorData } from './sync-vendor-data.ts'
 
-export type { ExampleOptions } from './example-options.ts'
 export { travelPreferences } from './travel-preferences.ts'
 
-/** Without the shipped policies, which every installation has. */
-export function exampleCatalog(options: ExampleOptions): readonly Definition[] {
-  return [
-    appNotification,
-    ...generateReport(),
-    ...publishReport(options),
-    ...searchHotels(options),
-    ...rankHotels(),
-    ...draftBooking(options),
-    ...bookHotel(options),
-    ...syncVendorData(options),
-    ...undoRetry(options),
-  ]
+export type ExampleOptions = VendorOptions & {
+  /** The folder of outgoing letters and of the copy of the vendor's rates. */
+  readonly folder: string
+}
+
+export const ratesFile = (folder: string) => join(folder, 'vendor-rates.sqlite')
+
+export function exampleCommands(options: ExampleOptions) {
+  const vendor = hotelVendor(options)
+  return {
+    generateReport,
+    publishReport: publishReport(options.folder),
+    searchHotels: searchHotels(vendor),
+    rankHotels,
+    draftBooking: draftBooking(vendor),
+    bookHotel: bookHotel(vendor),
+    syncVendorData: syncVendorData(vendor, ratesFile(options.folder)),
+  }
+}
+
+export function exampleCatalog(options: ExampleOptions): readonly CatalogEntry[] {
+  return [...Object.values(exampleCommands(options)), syncSchedule, ...undoRetry(options)]
+}
+
+/** All undos share one retry policy. A program that does not want to wait replaces its pauses. */
+function undoRetry({ backoffSeconds: backoff_seconds }: ExampleOptions): readonly CatalogEntry[] {
+  const policy = { operation: 'compensation', retryable: retryableErrorClasses, requires_idempotency_key: true }
+  return backoff_seconds ? [registerRetry(defineRetryPolicy({ ...policy, backoff_seconds }))] : []
 }
 
 /** A valid payload for each task. */
@@ -36,5 +52,5 @@ export const examplePayloads = {
   'Rank Hotels': rankHotelsExample,
   'Draft Booking': draftBookingExample,
   'Book Hotel': bookHotelExample,
-  'Sync Vendor Data': syncVendorDataExample,
+  'Sync Vendor Data': { dataset: 'rates' },
 } as const

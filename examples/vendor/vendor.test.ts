@@ -1,22 +1,22 @@
-/** The vendor fails in every way it knows, its client classifies each failure, and its ledger shows one booking. */
+/** The vendor fails in every way it knows, the connector classifies each failure, and its ledger shows one booking. */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { EffectFailure } from '#domains/commands'
-import { callVendor } from '../catalog/vendor-client.ts'
+import { type ConnectorCall, ConnectorFailure } from '#domains/connectors'
+import { hotelVendor } from '../catalog/hotel-vendor.ts'
 import { startVendor } from './start-vendor.ts'
 import { planTrouble, troubles } from './trouble.ts'
 
 /** A minute for an answer that comes, on a busy machine; short for one that never comes. */
 const patienceMs = (trouble: string | undefined) => (trouble === 'silent_after' ? 3_000 : 60_000)
 
-/** How the client must classify each failure: the class of the error, and whether the call may have taken effect. */
+/** How the connector must classify each failure: the class of the error, and whether the call may have taken effect. */
 const classes: Readonly<Record<string, string>> = {
   none: 'answered',
   slow: 'answered',
-  fail_before: 'transient_connector_error no',
+  fail_before: 'transient_connector_error unknown',
   rate_limited: 'rate_limited no',
   fail_after: 'transient_connector_error unknown',
   silent_after: 'timeout unknown',
@@ -26,7 +26,7 @@ const classes: Readonly<Record<string, string>> = {
   lie_after: 'transient_connector_error unknown',
 }
 
-test('one key, every failure: the client classifies each, and the ledger has one booking', async (t) => {
+test('one key, every failure: the connector classifies each, and the ledger has one booking', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'concord-vendor-'))
   const seed = 5
   const plan = planTrouble(seed, troubles.length).book
@@ -35,15 +35,22 @@ test('one key, every failure: the client classifies each, and the ledger has one
     await vendor.close()
     await rm(folder, { recursive: true, force: true })
   })
+  const { booking } = hotelVendor({ vendorUrl: vendor.url })
+  const connector = booking.open({ now: () => new Date(), sleep: () => Promise.resolve() })
   const heard: string[] = []
   for (let calls = 0; calls < troubles.length; calls++) {
-    const body = { client_reference: 'draft-1', hotel_name: 'Hotel Adler' }
-    const signal = AbortSignal.timeout(patienceMs(plan[calls]))
-    const answer = callVendor({ url: `${vendor.url}/reservations`, key: 'book_hotel:draft-1', body, signal })
+    const context = {
+      idempotency_key: 'book_hotel:draft-1',
+      signal: AbortSignal.timeout(patienceMs(plan[calls])),
+      output_max_bytes: 65_536,
+    }
+    const input = { client_reference: 'draft-1', hotel_name: 'Hotel Adler' }
+    const answer = connector.call({ capability: 'book_hotel', input, context } as unknown as ConnectorCall)
     heard.push(
       await answer.then(
         () => 'answered',
-        (error: unknown) => (error instanceof EffectFailure ? `${error.errorClass} ${error.happened}` : String(error)),
+        (error: unknown) =>
+          error instanceof ConnectorFailure ? `${error.errorClass} ${error.happened}` : String(error),
       ),
     )
   }

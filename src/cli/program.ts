@@ -23,6 +23,7 @@ import { propose } from './propose.ts'
 import { reservations } from './reservations.ts'
 import { scheduler } from './scheduler.ts'
 import { schedules } from './schedules.ts'
+import { signals } from './signals.ts'
 import { stuck } from './stuck.ts'
 import { submit } from './submit.ts'
 import { taskTypes } from './task-types.ts'
@@ -86,6 +87,7 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       commands,
       ...commandVerbs(cli),
       ...approvalVerbs(cli),
+      signals,
       notifications,
       schedules,
       artifacts,
@@ -129,8 +131,6 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     program.commandsGroup(heading)
     addVerbs(program, cli, verbs)
   }
-  // The name of `schedules` in version 0.1. The next version removes it.
-  schedules(program.command('command-schedules', { hidden: true }), cli)
   giveOwnHelp(program)
   program.addHelpText(
     'after',

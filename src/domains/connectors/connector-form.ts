@@ -24,7 +24,7 @@ const operationForm = z.strictObject({
   risk_level: z.enum(riskLevels).optional(),
   idempotency: z.strictObject({ required: z.boolean(), key_template: name.nullable().default(null) }).optional(),
   approval_required: z.boolean().optional(),
-  compensation: z.strictObject(followup).optional(),
+  compensation: z.strictObject({ ...followup, name: name.optional() }).optional(),
   read_back: z.strictObject({ ...followup, found: name, result: name.optional() }).optional(),
   scopes: names.optional(),
   input_classes: z.record(z.string(), z.enum(dataClasses)).optional(),
@@ -41,6 +41,7 @@ const operationForm = z.strictObject({
       url_from: name.optional(),
       query: names.optional(),
       answer: z.enum(['json', 'text']).optional(),
+      key_in_answer: name.optional(),
     })
     .optional(),
 })

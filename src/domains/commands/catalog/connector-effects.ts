@@ -38,13 +38,14 @@ function definitionsOf(
       // A stored result is JSON.
       filled(undone.input, { input: payload, output: result as JsonValue, key })
     const asked = undoing?.read_back
+    const undoName = undone.name ?? `${name}.undo`
     return {
-      name: `${name}.undo`,
+      name: undoName,
       class: undoClass === 'none' ? ('opaque' as const) : undoClass,
       timeout_ms: (undoing?.timeout_ms ?? operation.timeout_ms) + GATE_MS,
       do: async (from: UndoCall) => {
         const done = await call(undone.operation, from, inputOf(from))
-        from.emit(`${name}.undo`)
+        from.emit(undoName)
         return done
       },
       ...(asked && { find: (from: UndoCall) => lookUp(call, asked, from, inputOf(from)) }),

@@ -278,6 +278,10 @@ describe('http connector', () => {
       [{ operations: operations().map((each) => ({ ...each, path: 'no-slash' })) }, /must start with/],
       [{ operations: operations().map((each) => ({ ...each, path: '/a/../b' })) }, /as a segment/],
       [
+        { operations: operations().map((each) => ({ ...each, method: 'GET' as const, key_in_answer: 'key' })) },
+        /no key to repeat/,
+      ],
+      [
         {
           operations: operations().map((each) => ({
             ...each,

@@ -13,6 +13,7 @@ import {
   type OperationsOf,
   unsupported,
 } from '../connector.ts'
+import { valueIn } from '../template.ts'
 import { openAuthorizer } from './authorize.ts'
 import { decideUrl, hostOf, httpReachOf, isRange, portOf, type Reach } from './reach.ts'
 import {
@@ -39,6 +40,8 @@ export type HttpForm = {
   readonly query?: readonly string[]
   /** `json` by default; `text` returns `{ status, text }`. */
   readonly answer?: 'json' | 'text'
+  /** The field of the answer that repeats the idempotency key. An answer with another key belongs to another call. */
+  readonly key_in_answer?: string
 }
 
 export type HttpSigning = {
@@ -92,7 +95,7 @@ function findHttpFlaws(input: HttpConnectorInput, reach: Reach): readonly string
 }
 
 function findFormFlaws(operation: HttpConnectorInput['operations'][number]): readonly string[] {
-  const { name, method, path, url_from, side_effect_class: kind } = operation
+  const { name, method, path, url_from, key_in_answer, side_effect_class: kind } = operation
   const reads = method === 'GET' || method === 'HEAD'
   return [
     ...(httpMethods.includes(method) ? [] : [`The method of ${name} is not known.`]),
@@ -101,6 +104,7 @@ function findFormFlaws(operation: HttpConnectorInput['operations'][number]): rea
     ...(path?.split('/').some((part) => part === '.' || part === '..')
       ? [`The path of ${name} must not contain . or .. as a segment.`]
       : []),
+    ...(reads && key_in_answer !== undefined ? [`${name} sends ${method}, which has no key to repeat.`] : []),
     ...(reads && kind !== 'none' ? [`${name} sends ${method} but declares a side effect.`] : []),
   ]
 }
@@ -133,6 +137,10 @@ export function httpConnector<const Operations extends readonly HttpOperation[]>
     flaws: findHttpFlaws(input, terms.reach),
     open: (tools) => openHttp(terms, tools),
   })
+}
+
+function traceHeaders({ traceparent }: CallContext): Readonly<Record<string, string>> {
+  return traceparent === undefined ? {} : { traceparent }
 }
 
 function showForm({ method, path, url_from }: HttpForm): string {
@@ -190,6 +198,7 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
       headers: {
         accept: form.answer === 'text' ? '*/*' : 'application/json',
         'user-agent': 'concord',
+        ...traceHeaders(context),
         ...terms.headers,
         ...jsonHeaders(body),
         ...(key === null || form.method === 'GET' || form.method === 'HEAD'
@@ -211,7 +220,11 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
       const first = await send(form, call)
       // A refused token means that nothing happened: one retry with a new token.
       const answer = first.status === 401 && authorizer.forget() ? await send(form, call) : first
-      return readAnswer(form, answer, call.context.output_max_bytes)
+      const result = readAnswer(form, answer, call.context.output_max_bytes)
+      const { key_in_answer: field } = form
+      if (field !== undefined && valueIn(result.output, [field]) !== call.context.idempotency_key)
+        throw new ConnectorFailure('transient_connector_error', 'The answer is for another idempotency key.', 'unknown')
+      return result
     },
   }
 }
