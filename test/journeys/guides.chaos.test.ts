@@ -84,7 +84,7 @@ describe('guides', { timeout: 600_000 }, () => {
   }
 
   for (const block of [...blocks.values()].flat()) {
-    const [, program] = /^text output=(\S+)$/.exec(block.info) ?? []
+    const [, program] = /^text output=(examples\/\S+)$/.exec(block.info) ?? []
     if (program === undefined || quickTests.includes(`'${program}'`)) continue
     test(`${program} prints what ${block.path} shows`, async () => {
       const { stdout } = await promisify(execFile)(process.execPath, [program])
