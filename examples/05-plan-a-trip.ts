@@ -1,6 +1,6 @@
 /** A trip from preferences to confirmation: remembered with consent, searched, ranked, drafted, approved and booked at an unreliable vendor. */
 import assert from 'node:assert/strict'
-import type { CommandRef } from '#client'
+import type { CommandRef } from '@concordhq/concord/client'
 import { cardOf, dataOf, openExample } from './open-example.ts'
 
 /** Seed 1378: rate limits and duplicate offers; an endless answer and a short outage; booking is cut off, then gets another key's answer. */

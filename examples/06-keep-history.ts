@@ -6,9 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gunzipSync } from 'node:zlib'
-import { openConcord } from '#app/open-concord'
-import { systemDeps } from '#app/system-deps'
-import { uuidV7Generator } from '#kernel/ids'
+import { openConcord, systemDeps } from '@concordhq/concord'
+import { uuidV7Generator } from '@concordhq/concord/kernel'
 import { examplePayloads } from './catalog/index.ts'
 import { generateReport } from './catalog/generate-report.ts'
 
@@ -25,7 +24,8 @@ function plain(text: string): string {
     .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170')
     .replaceAll(/\b1\d\.\d KiB/g, '16.7 KiB')
     .replaceAll(/_[0-9a-f]{32}/g, '_0197f3b2c4d57a8e9b0c1d2e3f405170')
-    .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '2026-05-31T09:00:00.000Z')
+    .replaceAll(/\d\d [A-Z][a-z]{2} \d{4} [\d:]{8}/g, '31 May 2025 09:00:00')
+    .replaceAll(/(?<=archived )\d\d:\d\d, (?:just now|\d+ s ago)/g, '09:00, just now')
 }
 
 /** Runs the CLI on the data folder of this example; prints the command and its output. */
@@ -43,7 +43,8 @@ const agoMs = 366 * 86_400_000 + ((Date.now() + 150_000) % 300_000)
 const now = () => new Date(Date.now() - agoMs)
 const { randomBytes, ...system } = systemDeps()
 const deps = { ...system, randomBytes, now, newId: uuidV7Generator(now, randomBytes) }
-const past = await openConcord({ project: { catalog: [generateReport] }, home, deps })
+const settings = { CONCORD_LOG_LEVEL: 'error' }
+const past = await openConcord({ project: { catalog: [generateReport] }, home, settings, deps })
 const { command_id } = await past.wait(await past.submit(generateReport, examplePayloads['Generate Report']))
 await past.close()
 console.log('A year and a day ago a report was requested.')

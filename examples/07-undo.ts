@@ -1,6 +1,6 @@
 /** Undo: a booking that succeeded is previewed and undone by a governed command, once, last effect first. */
 import assert from 'node:assert/strict'
-import type { ConcordError } from '#client'
+import type { ConcordError } from '@concordhq/concord/client'
 import { examplePayloads } from './catalog/index.ts'
 import { cardOf, dataOf, effectsOf, openExample } from './open-example.ts'
 

@@ -1,11 +1,21 @@
 /**
- * Packs the package, installs it in an empty project, and uses it as a user would: every entry of `exports` from TypeScript with
- * strict types and from JavaScript, and the command. Removes everything afterwards.
+ * Packs the package as from a fresh clone, installs it in an empty project, and uses it as a user would: `test/consumer`, the examples
+ * and every entry of `exports` from TypeScript, every entry from JavaScript, and the command. Removes everything afterwards.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { basename, delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { checkPackage, type Manifest } from './build/check-package.ts'
 import { readFlags } from './read-flags.ts'
@@ -29,20 +39,13 @@ function run(title: string, cwd: string, command: string, ...args: string[]): { 
 }
 
 function pack(): string {
-  const { ok, output } = run(
-    'npm pack',
-    root,
-    'npm',
-    'pack',
-    '--json',
-    '--ignore-scripts',
-    '--pack-destination',
-    scratch,
-  )
+  // Its script `prepack` builds.
+  rmSync(join(root, 'dist'), { recursive: true, force: true })
+  const { ok, output } = run('npm pack', root, 'npm', 'pack', '--json', '--pack-destination', scratch)
   if (!ok) throw new Error('npm pack failed.')
   type Packed = { filename: string; size: number; unpackedSize: number; entryCount: number }
-  // npm 11 and older print a list, npm 12 an object by name.
-  const [packed] = Object.values(JSON.parse(output) as Record<string, Packed>)
+  // The build prints first. npm 11 and older print a list, npm 12 an object by name.
+  const [packed] = Object.values(JSON.parse(output.slice(output.search(/^[[{]/m))) as Record<string, Packed>)
   if (!packed) throw new Error('npm pack names no tarball.')
   const kib = (bytes: number) => `${Math.round(bytes / 1024)} KiB`
   console.log(
@@ -96,41 +99,74 @@ const modules = Object.entries(manifest.exports)
   .filter(([, target]) => typeof target !== 'string')
   .map(([entry]) => `${manifest.name}${entry.slice(1)}`)
 
-function useFromTypeScript(): void {
+/** The project of a user in `test/consumer`, and the examples, copied out of the package. */
+function copySources(): string[] {
+  const own = globSync('test/consumer/*.ts', { cwd: root }).map((path) => [
+    join(root, path),
+    join(project, basename(path)),
+  ])
+  const examples = globSync('examples/**/*.ts', { cwd: installed }).map((path) => [
+    join(installed, path),
+    join(project, path),
+  ])
+  for (const [from = '', to = ''] of [...own, ...examples]) cpSync(from, to)
   const lines = modules.map((name, index) => `import * as m${index} from '${name}'`)
   const all = modules.map((_, index) => `m${index}`).join(', ')
-  writeFileSync(
-    join(project, 'consumer.ts'),
-    `${lines.join('\n')}\nexport const entries: readonly object[] = [${all}]\n`,
-  )
-  const options = [
-    '--strict',
-    '--noEmit',
-    '--module',
-    'nodenext',
-    '--target',
-    'es2024',
-    '--types',
-    'node',
-    '--skipLibCheck',
-    'false',
-  ]
+  writeFileSync(join(project, 'entries.ts'), `${lines.join('\n')}\nexport const entries: object[] = [${all}]\n`)
+  return [...own, ...examples].map(([, to = '']) => to).concat(join(project, 'entries.ts'))
+}
+
+/** The newest compiler, and the oldest that a user may have. */
+const compilers = ['node_modules/typescript', 'test/consumer/node_modules/typescript']
+
+function useFromTypeScript(): void {
+  const files = copySources()
   const types = join(project, 'node_modules/@types/node')
   if (!existsSync(types)) {
     mkdirSync(dirname(types), { recursive: true })
     symlinkSync(join(root, 'node_modules/@types/node'), types)
   }
-  const compiler = join(root, 'node_modules/typescript/bin/tsc')
-  const { stdout } = spawnSync(process.execPath, [compiler, ...options, 'consumer.ts'], {
-    cwd: project,
-    encoding: 'utf8',
-  })
-  // Errors in the declarations of other packages do not count.
-  const ours = stdout
-    .split('\n')
-    .filter((line) => line.startsWith('consumer.ts') || line.startsWith(`node_modules/${manifest.name}/`))
-  problems.push(...ours.map((line) => `types: ${line}`))
-  if (ours.length === 0) console.log(`types     ${modules.join(', ')} under --strict`)
+  for (const compiler of compilers)
+    for (const exactOptionalPropertyTypes of [false, true]) {
+      const { version } = JSON.parse(readFileSync(join(root, compiler, 'package.json'), 'utf8')) as { version: string }
+      const compilerOptions = {
+        strict: true,
+        exactOptionalPropertyTypes,
+        skipLibCheck: false,
+        noEmit: true,
+        module: 'nodenext',
+        target: 'es2024',
+        lib: ['es2024', 'esnext.disposable'],
+        types: ['node'],
+        allowImportingTsExtensions: true,
+      }
+      writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
+      const { status, stdout } = spawnSync(process.execPath, [join(root, compiler, 'bin/tsc'), '--pretty', 'false'], {
+        cwd: project,
+        encoding: 'utf8',
+      })
+      const how = `TypeScript ${version}, strict${exactOptionalPropertyTypes ? ', exactOptionalPropertyTypes' : ''}`
+      if (status === 0) console.log(`types     ${files.length} files under ${how}`)
+      else
+        problems.push(
+          ...stdout
+            .trim()
+            .split('\n')
+            .map((line) => `${how}: ${line}`),
+        )
+    }
+}
+
+/** Two linters of packages: what they print is the problem. */
+function lint(tarball: string): void {
+  const linters = {
+    publint: ['node_modules/publint/src/cli.js', tarball, '--strict'],
+    // The package has ES modules alone, which Node 20 and later also load with `require`.
+    arethetypeswrong: ['node_modules/@arethetypeswrong/cli/dist/index.js', tarball, '--profile', 'esm-only'],
+  }
+  for (const [name, args] of Object.entries(linters))
+    if (run(name, root, process.execPath, ...args).ok) console.log(`lint      ${name}`)
+    else problems.push(`${name} objects to the package`)
 }
 
 function useFromJavaScript(): void {
@@ -148,9 +184,10 @@ function useFromJavaScript(): void {
 }
 
 try {
-  if (!run('build', root, process.execPath, 'scripts/build.ts').ok) throw new Error('The build failed.')
-  install(pack())
+  const tarball = pack()
+  install(tarball)
   problems.push(...checkPackage(readInstalled(), manifest))
+  lint(tarball)
   useFromTypeScript()
   useFromJavaScript()
 } catch (error) {

@@ -11,9 +11,10 @@
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { planProperties } from '../test/support/property-plan.ts'
 import { formatResult, mergeResults, parseResults, resultsFile } from './requirements/results.ts'
-import { isChaos, planTestRun } from './requirements/test-run.ts'
+import { groupFiles, groupPath, isChaos, listFiles, planTestRun } from './requirements/test-run.ts'
 
 const globalSetup = 'test/support/global-setup.ts'
 
@@ -24,18 +25,21 @@ if (Number.parseInt(process.versions.node, 10) < 24) {
   process.exit(78)
 }
 
-const fresh = `${dirname(resultsFile)}/run-${process.pid}.jsonl`
+const folder = `${dirname(resultsFile)}/run-${process.pid}`
+const fresh = `${folder}/results.jsonl`
+mkdirSync(folder, { recursive: true })
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 const plan = planTestRun(process.argv.slice(2), {
   reporterDestination: fresh,
+  list: (tier) => groupFiles(listFiles(tier)).map(writeGroup),
   ...(existsSync(globalSetup) ? { globalSetup } : {}),
 })
-// Every file runs in its own process, which would spend most of its time compiling the same TypeScript.
+// Every process would otherwise compile the same TypeScript.
 const env = { NODE_COMPILE_CACHE: resolve('.test-results/compiled'), ...process.env, ...plan.env }
 const properties = planProperties(env)
 console.log(properties.says)
 if (!properties.ok) process.exit(64)
 
-mkdirSync(dirname(resultsFile), { recursive: true })
 const child = spawn(process.execPath, plan.args, { stdio: 'inherit', env })
 let interrupted: NodeJS.Signals | undefined
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop(signal))
@@ -66,9 +70,17 @@ const watch = setInterval(
 child.on('close', (code, signal) => {
   clearInterval(watch)
   if (plan.records !== 'nothing') record(interrupted || signal ? 'some files' : plan.records)
-  rmSync(fresh, { force: true })
   process.exitCode = interrupted === 'SIGINT' ? 130 : (code ?? 1) || (interrupted ? 1 : 0)
 })
+
+/** Returns a file that runs all of the group in one process. */
+function writeGroup(files: readonly string[], at: number): string {
+  const [only] = files
+  if (only !== undefined && files.length === 1) return only
+  const name = groupPath(folder, at)
+  writeFileSync(name, files.map((file) => `import '${pathToFileURL(file).href}'\n`).join(''))
+  return name
+}
 
 /** A full run replaces the record of its tier; a partial run replaces the results of its files. */
 function record(extent: 'everything' | 'some files'): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
@@ -184,6 +184,26 @@ describe('a real run', () => {
     assert.equal(standing(alone), 'failing')
     adapter('bad', false)
     assert.equal(standing(runFiles({}, 'bad.test.ts')), 'proven')
+  })
+
+  test('files of src share a process, except for suites of cases, and each test is recorded under its file', () => {
+    mkdirSync(join(home, 'src'))
+    const body = `appendFileSync('shared', process.pid + ' ')`
+    const file = (name: string, line: string) =>
+      plant(`src/${name}`, `import { appendFileSync } from 'node:fs'\n${body}\n${line}`)
+    plant('src/port.case.ts', `export const portCases = () => test('holds', () => {})`)
+    file('a.test.ts', `test('first', () => {})`)
+    file('b.test.ts', `describe('second', () => { test('inner', () => { throw new Error('no') }) })`)
+    file('c.test.ts', `import { portCases } from './port.case.ts'\nportCases()`)
+    const { status, all: recorded } = runFiles({})
+    assert.equal(status, 1)
+    assert.deepEqual(
+      recorded.map(({ file: of, titles, outcome }) => `${of}: ${titles.join(' › ')}: ${outcome}`).toSorted(),
+      ['src/a.test.ts: first: passed', 'src/b.test.ts: second › inner: failed', 'src/c.test.ts: holds: passed'],
+    )
+    const pids = readFileSync(join(home, 'shared'), 'utf8').trim().split(' ')
+    assert.deepEqual([pids.length, new Set(pids).size], [3, 2])
+    assert.deepEqual(globSync('.test-results/run-*', { cwd: home }), [])
   })
 
   test('a test that cites a row and asserts nothing fails; one that is left out does not', () => {

@@ -13,6 +13,7 @@ import { textId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
+import { activeTraceId, inSpan, type OpenSpan, traceIdIn } from '#telemetry'
 import { type ProblemDetail, problemHeaders, type RequestIds, toProblem } from './problem.ts'
 
 export type ApiEnv = {
@@ -41,23 +42,56 @@ type Remembered = {
 export type ApiContext = Context<ApiEnv>
 
 const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/
-const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/
 
-/** Keeps the caller's request id when it is safe to print, and adopts a W3C trace id, so that one trace spans both systems. */
+/** Probes of machines: a span for each would be most of the traces. */
+const UNTRACED = ['/health', '/metrics']
+
+/**
+ * Keeps the caller's request id when it is safe to print, and continues its W3C trace, so that one trace spans both systems. Makes the
+ * span of the request.
+ */
 export function requestIds(randomBytes: (count: number) => Uint8Array): MiddlewareHandler<ApiEnv> {
-  return async (c, next) => {
+  async function answer(c: ApiContext, next: () => Promise<void>, span?: OpenSpan): Promise<void> {
     const asked = c.req.header('x-request-id')
     const requestId =
       asked !== undefined && REQUEST_ID.test(asked) && !hasSecretShape(asked)
         ? asked
         : textId('request', randomBytes(16))
-    const trace = TRACEPARENT.exec(c.req.header('traceparent') ?? '')?.[1]
-    const traceId = trace === undefined ? textId('trace', randomBytes(16)) : `trace_${trace}`
+    const given = c.req.header('traceparent')
+    const traceId =
+      (span && activeTraceId()) ??
+      (given === undefined ? undefined : traceIdIn(given)) ??
+      textId('trace', randomBytes(16))
     c.set('ids', { requestId, traceId })
     c.header('x-request-id', requestId)
     c.header('x-trace-id', traceId)
     await next()
+    if (span) describeAnswer(c, span)
   }
+  return (c, next) => {
+    if (UNTRACED.includes(c.req.path)) return answer(c, next)
+    const { method } = c.req
+    const termsOf = () => ({
+      name: method,
+      kind: 'SERVER' as const,
+      // A program that embeds Concord may have made the span of its request already.
+      parent: activeTraceId() === undefined ? c.req.header('traceparent') : undefined,
+      attributes: { 'http.request.method': method },
+    })
+    return inSpan(termsOf, (span) => answer(c, next, span))
+  }
+}
+
+/** The pattern, not the path: an address can contain a mistyped secret. */
+function describeAnswer(c: ApiContext, span: OpenSpan): void {
+  const { status } = c.res
+  const route = matchedRoutes(c).at(-1)?.path
+  if (route !== undefined) {
+    span.name(`${c.req.method} ${route}`)
+    span.set({ 'http.route': route })
+  }
+  span.set({ 'http.response.status_code': status })
+  if (status >= 500) span.fail(String(status))
 }
 
 export function answerProblem(c: ApiContext, refusal: Refusal, errors?: readonly ProblemDetail[]): Response {

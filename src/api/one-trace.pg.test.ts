@@ -18,6 +18,7 @@ import { openRoomOn, type TestRoom } from '#test/commands'
 import { realSleep } from '#test/connectors'
 import { Desk } from '#test/fake-providers'
 import { deskCatalog, deskConnector } from '#test/projects/connectors'
+import { isFailed, openTestSpans, sayOf } from '#test/spans'
 import { accepted } from '#test/tenant'
 import type { Api } from './api.ts'
 
@@ -184,5 +185,64 @@ describe('one trace through a request tree', () => {
     const traces = await tracesOf(made)
     assert.equal(traces['call open_ticket']?.length, 1)
     assert.deepEqual([...new Set(Object.values(traces).flat())], [`trace_${hex}`])
+  })
+
+  test('[EVT-04] a request, its submit, its turns, effects and connector calls are spans, each below its cause', async () => {
+    const hex = '7bf92f3577b34da6a3ce929d0e0e4736'
+    desk.troubles.push('lost_before')
+    const earlier = desk.seen.length
+    const spans = openTestSpans()
+    try {
+      const payload = { title: 'private words', child: { title: 'more private words' } }
+      const answer = await ask('/commands', { task_name: 'Family', payload }, `00-${hex}-00f067aa0ba902b7-01`)
+      assert.equal(answer.headers.get('x-trace-id'), `trace_${hex}`)
+      const { command_id } = (await answer.json()) as { command_id: string }
+      const root = accepted(decodeId('command', command_id))
+      await room.settle(root)
+      await room.settleWoken()
+      assert.equal(await room.statusOf(root), 'succeeded')
+      const all = spans.finished()
+      const byId = new Map(all.map((span) => [span.spanContext().spanId, span]))
+      const below = (span: (typeof all)[number]) => {
+        const parent = byId.get(span.parentSpanContext?.spanId ?? '')
+        return `${sayOf(span)} < ${parent ? sayOf(parent) : span.parentSpanContext?.spanId}`
+      }
+      assert.deepEqual([...new Set(all.map(below))].toSorted(), [
+        'CLIENT call desk.find_ticket < INTERNAL effect connector.desk.open_ticket',
+        'CLIENT call desk.open_ticket < INTERNAL effect connector.desk.open_ticket',
+        'CONSUMER turn family < PRODUCER submit family',
+        'INTERNAL command family < PRODUCER submit family',
+        'INTERNAL effect connector.desk.open_ticket < CONSUMER turn family',
+        'INTERNAL effect family.delegate < CONSUMER turn family',
+        'PRODUCER submit family < SERVER POST /commands',
+        'SERVER POST /commands < 00f067aa0ba902b7',
+        'SERVER POST /commands < INTERNAL effect family.delegate',
+      ])
+      assert.deepEqual([...new Set(all.map((span) => span.spanContext().traceId))], [hex])
+      const [life] = all.filter(
+        (span) => span.attributes['concord.command.id'] === command_id && span.name === 'command family',
+      )
+      assert.equal(life?.attributes['concord.command.status'], 'succeeded')
+      // The first call failed: its class is on the span, and nothing of what was said.
+      const failed = all.filter(isFailed)
+      assert.deepEqual(
+        new Set(failed.map(({ attributes }) => attributes['error.type'])),
+        new Set(['transient_connector_error']),
+      )
+      assert.deepEqual(new Set(all.map(({ status }) => status.message)), new Set([undefined]))
+      const shown = JSON.stringify(all.map(({ name, attributes, events, links }) => [name, attributes, events, links]))
+      assert.doesNotMatch(shown, /private words/)
+      // The provider gets the span of its call.
+      const calls = new Set(all.filter(({ name }) => name.startsWith('call ')).map((span) => span.spanContext().spanId))
+      const sent = desk.seen.slice(earlier).map(({ context }) => context.traceparent?.split('-')[2] ?? '')
+      assert.deepEqual(new Set(sent), calls)
+    } finally {
+      await spans.close()
+    }
+    // Without a provider no request stores a span.
+    const [first] = await room.rows<{ context: object }>(
+      'select context from concord.commands order by created_at limit 1',
+    )
+    assert.ok(first && !('traceparent' in first.context))
   })
 })

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { call, openTestApi } from '#test/api'
-import { openHttpMetrics, openTelemetry } from './telemetry.ts'
+import { openHttpMetrics } from './metrics.ts'
+import { openTelemetry } from './telemetry.ts'
 
 test('answers are counted and timed by pattern, method and status; addresses are in no label', async () => {
   const telemetry = await openTelemetry({}, '0.0.0')

@@ -9,6 +9,7 @@ import { encodeId, textId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision } from '#kernel/refusal'
 import { adoptTransaction, type ForeignClient } from '#store'
+import { activeTraceId } from '#telemetry'
 import { type Environment, readConfig } from './config.ts'
 import { keepHistory } from './history.ts'
 import { openClosers, openOrClose } from './lifecycle.ts'
@@ -56,7 +57,7 @@ export async function openConcord(options: ConcordOptions): Promise<Concord> {
   return (await openInProcess(options)).concord
 }
 
-/** With the parts that `@concordhq/concord/testing` needs. */
+/** With the parts that `@concordhq/concord/testing` needs. @internal */
 export async function openInProcess(
   options: ConcordOptions & Pick<StartOptions, 'scheduleAheadMs'>,
 ): Promise<{ readonly concord: Concord; readonly service: Service }> {
@@ -118,15 +119,19 @@ function callerOf(opened: Opened, key: string): Concord {
       valueOf(principal.agent ? closedToAgents() : authorize(principal, asked.role))
       const workspace = valueOf(looked.workspace)
       const submit = (own?: Parameters<typeof submitCommand>[2]['tx']) =>
-        submitCommand(service.work.commands, actingFor(principal, textId('trace', deps.randomBytes(16))), {
-          workspaceId: workspace.id,
-          taskName,
-          payload: input as JsonObject,
-          idempotencyKey,
-          ingress: 'user_request',
-          requestId: textId('request', deps.randomBytes(16)),
-          tx: own,
-        })
+        submitCommand(
+          service.work.commands,
+          actingFor(principal, activeTraceId() ?? textId('trace', deps.randomBytes(16))),
+          {
+            workspaceId: workspace.id,
+            taskName,
+            payload: input as JsonObject,
+            idempotencyKey,
+            ingress: 'user_request',
+            requestId: textId('request', deps.randomBytes(16)),
+            tx: own,
+          },
+        )
       const { command } = valueOf(await (tx ? adoptTransaction(tx, ENGINE_ROLE, submit) : submit()))
       service.announce()
       return { command_id: encodeId('command', command.command_id), status: command.status }

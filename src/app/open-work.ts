@@ -59,8 +59,9 @@ import { encodeId, textId } from '#kernel/ids'
 import { readPlaces } from '#kernel/policy/destination'
 import { accept, type Decision } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
-import { capabilitiesOf, queuesIn, type Runtime, semanticQueues } from '#runtime'
+import { capabilitiesOf, type Drive, queuesIn, type Runtime, semanticQueues } from '#runtime'
 import type { Db } from '#store'
+import { activeTraceId, inSpan } from '#telemetry'
 import { RENEW_MS } from '#turns'
 import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
@@ -91,6 +92,8 @@ export type WorkOptions = {
   readonly works?: boolean
   /** Whether people whom the requester invited may approve. */
   readonly invited?: CountedInvited
+  /** Counts what commands have committed, for metrics. */
+  readonly count?: CommandDeps['count']
   /** The engine that delivers turns to workers; dbos by default. */
   readonly engine?: EngineName
   /** Resolves the `env://` references of connectors. */
@@ -186,7 +189,7 @@ export async function openWork(
   const access = checkConnectorAccess(catalog.value, project.connectorAccess ?? {})
   if (!access.ok) return access
   for (const { message } of catalog.value.warnings) log.warn({}, message)
-  const newTraceId = () => textId('trace', deps.randomBytes(16))
+  const newTraceId = () => activeTraceId() ?? textId('trace', deps.randomBytes(16))
   const notify: Notify = (tx, { approval }) => runtime.wake({ kind: APPROVAL_KIND, id: approval.approval_id }, { tx })
   const commands = openCommands({
     db,
@@ -202,6 +205,7 @@ export async function openWork(
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
     reserveSlot: (queue) => runtime.reserveSlot(queue),
     notifyApprovers: notify,
+    count: options.count,
     onTaskGone: ({ command_id, task_name }) =>
       log.warn(
         { command_id: encodeId('command', command_id), task_name },
@@ -225,12 +229,14 @@ export async function openWork(
   }
   const channels = [appChannel, ...(options.channels ?? [])]
   runtime.register(COMMAND_KIND, openDrive(commands.deps))
-  runtime.register(APPROVAL_KIND, openApprovalDrive({ ...approvals, channels, random: deps.random, newTraceId }), {
-    queue: APPROVAL_QUEUE,
-  })
+  const notifying = openApprovalDrive({ ...approvals, channels, random: deps.random, newTraceId })
+  runtime.register(APPROVAL_KIND, traced(APPROVAL_KIND, notifying), { queue: APPROVAL_QUEUE })
   const alerts = { db, ...deps, wake: commands.deps.wake, channels: options.alertChannels ?? [] }
-  runtime.register(ALERT_KIND, openAlertDrive(alerts), { queue: ALERT_QUEUE, failuresMax: ALERT_FAILURES_MAX })
-  runtime.register(FIRING_KIND, openFiringDrive(schedules), { queue: FIRING_QUEUE })
+  runtime.register(ALERT_KIND, traced(ALERT_KIND, openAlertDrive(alerts)), {
+    queue: ALERT_QUEUE,
+    failuresMax: ALERT_FAILURES_MAX,
+  })
+  runtime.register(FIRING_KIND, traced(FIRING_KIND, openFiringDrive(schedules)), { queue: FIRING_QUEUE })
   const opened = await runtime.open()
   if (!opened.ok) {
     await commands.close()
@@ -270,6 +276,17 @@ export async function openWork(
       await connectors.value.close()
     },
   })
+}
+
+/** Each turn begins a trace of its own: unlike a command, these processes belong to no request. */
+function traced(kind: string, drive: Drive): Drive {
+  const attributes = {
+    'messaging.system': 'concord',
+    'messaging.operation.name': 'turn',
+    'messaging.operation.type': 'process',
+  }
+  const termsOf = () => ({ name: `turn ${kind}`, kind: 'CONSUMER' as const, parent: null, attributes })
+  return (id, fence) => inSpan(termsOf, () => drive(id, fence))
 }
 
 /** A start may bring other plans than those that people were asked about. */

@@ -9,7 +9,7 @@ import { ensureAdminKey } from './admin-key.ts'
 import { type Closers, openClosers, openOrClose } from './lifecycle.ts'
 import type { Config } from './config.ts'
 import { keepHistory } from './history.ts'
-import { openHttpMetrics } from './telemetry.ts'
+import { openHttpMetrics } from './metrics.ts'
 import { type Log, openLog } from './log.ts'
 import { openServerJobs } from './open-jobs.ts'
 import { type Base, openBase, type StartOptions } from './start-worker.ts'
@@ -37,7 +37,7 @@ export type RunningServer = {
 /** The channel on which writers announce new events. */
 const EVENTS_CHANNEL = 'concord_events'
 
-/** The service without a port: the database, the runtime, and the handler of HTTP requests. */
+/** The service without a port: the database, the runtime, and the handler of HTTP requests. @internal */
 export type Service = Base & {
   readonly keyFile: string
   readonly authenticator: ReturnType<typeof openAuthenticator>
@@ -51,6 +51,7 @@ export type Service = Base & {
   endStreams(): void
 }
 
+/** @internal */
 export async function openService(
   options: StartOptions,
   deps: SystemDeps,

@@ -5,6 +5,7 @@ import { type Db, explainConnect, MAKE_ROOM, migrateUp, openDb, readConnectionRo
 import { type Closers, openClosers, openOrClose } from './lifecycle.ts'
 import type { Config, Environment } from './config.ts'
 import { type Log, openLog } from './log.ts'
+import { observeWork, openTally } from './metrics.ts'
 import { openStore } from './open-store.ts'
 import { openArtifacts, type OpenedWork, openWork, type WorkOptions } from './open-work.ts'
 import { loadProject, type Project } from './project.ts'
@@ -29,6 +30,7 @@ export type StartOptions = {
   readonly works?: boolean
 }
 
+/** @internal */
 export type Base = {
   readonly db: Db
   readonly url: string
@@ -63,6 +65,7 @@ function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, '
   }
 }
 
+/** @internal */
 export async function openBase(
   options: StartOptions,
   deps: SystemDeps,
@@ -101,12 +104,15 @@ export async function openBase(
   const work = await openWork(db, deps, project.value, log, {
     ...workOptionsOf(config, deps),
     artifacts: artifacts.value,
+    count: openTally(telemetry.metrics.meter),
     works,
     environment,
     ...(options.scheduleAheadMs && { scheduleAheadMs: options.scheduleAheadMs }),
   })
   if (!work.ok) return work
   closers.add(() => work.value.close())
+  const stopObserving = observeWork(telemetry.metrics.meter, { db, runtime: work.value.runtime, log })
+  closers.add(async () => stopObserving())
   const schemaVersion = migrated.value.version
   return accept({ db, url, database, schemaVersion, project: project.value, telemetry, work: work.value })
 }

@@ -2,13 +2,21 @@
  * Traces and metrics. The process serves its metrics as Prometheus text at /metrics. It sends traces and metrics only
  * when the standard OpenTelemetry variables enable it: OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER = otlp.
  */
-import { context, type Meter, metrics, propagation, trace } from '@opentelemetry/api'
+import { context, type Meter, metrics, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporter-prometheus'
-import { defaultResource, type Resource, resourceFromAttributes } from '@opentelemetry/resources'
+import {
+  defaultResource,
+  detectResources,
+  envDetector,
+  type Resource,
+  resourceFromAttributes,
+  serviceInstanceIdDetector,
+} from '@opentelemetry/resources'
+import type * as Sdk from '@opentelemetry/sdk-trace'
 import { MeterProvider, type MetricReader } from '@opentelemetry/sdk-metrics'
-import type { Answered } from '#api'
 import type { Environment } from './config.ts'
+import { observeProcess } from './metrics.ts'
 
 export type Telemetry = {
   readonly metrics: Metrics
@@ -31,40 +39,62 @@ export function planTelemetry(environment: Environment): TelemetryPlan {
 
 export async function openTelemetry(environment: Environment, version: string): Promise<Telemetry> {
   const plan = planTelemetry(environment)
-  const resource = defaultResource().merge(
-    resourceFromAttributes({
-      'service.name': environment['OTEL_SERVICE_NAME'] ?? 'concord',
-      'service.version': version,
-    }),
-  )
-  const opened = openMetrics(resource, plan.metrics ? [await otlpMetricReader()] : [])
+  const own = { 'service.name': 'concord', 'service.version': version }
+  const resource = defaultResource()
+    .merge(resourceFromAttributes(own))
+    .merge(detectResources({ detectors: [envDetector, serviceInstanceIdDetector] }))
+  const opened = openMetrics(resource, plan.metrics ? [await otlpMetricReader(environment)] : [])
   if (!plan.traces) return { metrics: opened, tracing: false, close: () => opened.close() }
 
-  const { BatchSpanProcessor, TracerProvider } = await import('@opentelemetry/sdk-trace')
-  const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http')
-  const provider = new TracerProvider({
-    resource,
-    spanProcessors: [new BatchSpanProcessor({ exporter: new OTLPTraceExporter() })],
-  })
-  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
-  trace.setGlobalTracerProvider(provider)
+  const close = await openTracing(resource, environment)
   return {
     metrics: opened,
     tracing: true,
     async close() {
-      await provider.shutdown()
+      await close()
       await opened.close()
-      trace.disable()
-      context.disable()
-      propagation.disable()
     },
   }
 }
 
-async function otlpMetricReader(): Promise<MetricReader> {
+async function openTracing(resource: Resource, environment: Environment): Promise<() => Promise<void>> {
+  const sdk = await import('@opentelemetry/sdk-trace')
+  const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http')
+  const provider = new sdk.TracerProvider({
+    resource,
+    sampler: samplerOf(sdk, environment),
+    spanProcessors: [new sdk.BatchSpanProcessor({ exporter: new OTLPTraceExporter() })],
+  })
+  const isManaging = context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+  // A program that embeds Concord may have registered its own, which then gets the spans.
+  const isTracing = trace.setGlobalTracerProvider(provider)
+  return async () => {
+    if (isTracing) trace.disable()
+    if (isManaging) context.disable()
+    await provider.shutdown()
+  }
+}
+
+/** The standard variables of the sampler. The SDK leaves them to its caller. */
+function samplerOf(sdk: typeof Sdk, environment: Environment): Sdk.Sampler {
+  const name = environment['OTEL_TRACES_SAMPLER'] ?? 'parentbased_always_on'
+  const ratio = Number(environment['OTEL_TRACES_SAMPLER_ARG'] ?? 1)
+  const [ofParent, ofRoot] = name.startsWith('parentbased_') ? [true, name.slice('parentbased_'.length)] : [false, name]
+  const samplers: Readonly<Record<string, () => Sdk.Sampler>> = {
+    always_off: () => new sdk.AlwaysOffSampler(),
+    traceidratio: () => new sdk.TraceIdRatioBasedSampler(ratio),
+  }
+  const root = samplers[ofRoot]?.() ?? new sdk.AlwaysOnSampler()
+  return ofParent ? new sdk.ParentBasedSampler({ root }) : root
+}
+
+async function otlpMetricReader(environment: Environment): Promise<MetricReader> {
   const { PeriodicExportingMetricReader } = await import('@opentelemetry/sdk-metrics')
   const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-http')
-  return new PeriodicExportingMetricReader({ exporter: new OTLPMetricExporter() })
+  const intervalMs = Number(environment['OTEL_METRIC_EXPORT_INTERVAL'] ?? 60_000)
+  const timeoutMs = Math.min(intervalMs, 30_000)
+  const options = { exportIntervalMillis: intervalMs, exportTimeoutMillis: timeoutMs }
+  return new PeriodicExportingMetricReader({ exporter: new OTLPMetricExporter(), ...options })
 }
 
 type Metrics = {
@@ -91,31 +121,5 @@ function openMetrics(resource: Resource, moreReaders: readonly MetricReader[]): 
       await provider.shutdown()
       metrics.disable()
     },
-  }
-}
-
-function observeProcess(meter: Meter): void {
-  meter
-    .createObservableGauge('concord_process_resident_memory_bytes', { description: 'Resident memory of this process' })
-    .addCallback((result) => result.observe(process.memoryUsage.rss()))
-  meter
-    .createObservableCounter('concord_process_cpu_seconds', { description: 'User and system CPU time of this process' })
-    .addCallback((result) => {
-      const { user, system } = process.cpuUsage()
-      result.observe((user + system) / 1e6)
-    })
-}
-
-/** Counts and times the answers of the API by route and status, never by address: the number of series is bounded. */
-export function openHttpMetrics(meter: Meter): (answered: Answered) => void {
-  const requests = meter.createCounter('concord_http_requests', { description: 'Answers of the API' })
-  const duration = meter.createHistogram('concord_http_request_duration_seconds', {
-    description: 'Time until an answer of the API began',
-    unit: 's',
-    advice: { explicitBucketBoundaries: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] },
-  })
-  return ({ method, route, status, durationMs }) => {
-    requests.add(1, { method, route, status })
-    duration.record(durationMs / 1_000, { method, route })
   }
 }

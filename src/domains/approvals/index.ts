@@ -53,6 +53,7 @@ export {
 export {
   type ApprovalEdit,
   checkApproved,
+  findOldestPending,
   findPending,
   getApproval,
   listApprovals,

@@ -234,3 +234,19 @@ const listEditRows = statement<ApprovalEdit>(
 export function listEdits(db: Db, { workspaceId, commandId }: CommandRef): Promise<readonly ApprovalEdit[]> {
   return scoped(db, workspaceId).read((tx) => tx.run(listEditRows, [workspaceId, commandId]))
 }
+
+/** One probe of the index of open approvals for each workspace. */
+const findOldest = statement<{ readonly age_ms: number | null }>(
+  'approvals.find_oldest_pending',
+  `select max(extract(epoch from clock_timestamp() - oldest.created_at) * 1000)::double precision as age_ms
+     from identity.workspaces w
+    cross join lateral (
+      select t.created_at from concord.approvals t
+       where t.workspace_id = w.id and t.status = 'pending' order by t.created_at limit 1) as oldest`,
+)
+
+/** The age of the oldest open approval of all workspaces in milliseconds, for metrics. Undefined: none is open. */
+export async function findOldestPending(sql: Sql): Promise<number | undefined> {
+  const [row] = await sql.run(findOldest, [])
+  return row?.age_ms ?? undefined
+}

@@ -21,6 +21,7 @@ import { type AfterStep, type CallOutcome, workerActor } from './change.ts'
 import { type EffectArtifacts, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import { commandTurns, findEffect, type HeldCommand, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
+import { traceEffect } from './observe.ts'
 import { findMissingInput } from './step-inputs.ts'
 import { type AttemptFailure, type CallResult, type EffectHandler, findHandler, type HandlerCall } from './tasks.ts'
 
@@ -48,7 +49,9 @@ export async function callNext(
   if (!effect || effect.status !== 'executing' || effect.attempt !== wanted?.attempt) return undefined
   const handler = findHandler(deps.catalog, effect)
   const called = handler
-    ? await (next.t === 'call' ? callEffect : lookUpEffect)(deps, turn, effect, handler)
+    ? await traceEffect(turn.found.command, effect, () =>
+        (next.t === 'call' ? callEffect : lookUpEffect)(deps, turn, effect, handler),
+      )
     : failed('internal_error', 'no handler', 'unknown')
   if (!called) {
     turn.isLost = true
@@ -156,7 +159,11 @@ function failToRead(): never {
 const INLINE_BUDGET_MS = 2_000
 
 /** Calls a bounded effect inside the request. Undefined: not done, or not known to be done; the driver takes the command. */
-export async function callInline(
+export function callInline(...[deps, command, effect, handler]: Parameters<typeof runBounded>) {
+  return traceEffect(command, effect, () => runBounded(deps, command, effect, handler))
+}
+
+async function runBounded(
   { sleep }: Pick<CommandDeps, 'sleep'>,
   command: StoredCommand,
   effect: StoredEffect,

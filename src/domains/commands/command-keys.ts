@@ -2,6 +2,7 @@
  * The two keys of a command. The caller's key names the request: the same request again gets the same command. The contract's key names
  * the thing done: a command holds it from its first commit until it ends with nothing done that stands, and no other command can have it.
  */
+import { hash } from 'node:crypto'
 import { canonicalJson } from '#kernel/canonical-json'
 import { decideKeyOwner, decideKeys, type RequestKeys, renderContractKey } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
@@ -10,6 +11,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import { constraintOf, statement, type Tx } from '#store'
+import type { DependsOn } from './add-dependency.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { type Change, composeWrite, emitEvent, set, systemActor, type Who, type Write } from './change.ts'
 import { columnsOf, type StoredCommand, listForeignUndos, lockCommand } from './command-table.ts'
@@ -208,4 +210,24 @@ export function freeUndone(
     const changes = moveKey(found.command, null, systemActor, 'undone')
     await writes.commitIn(tx, composeWrite(found, 'any', changes, at))
   }
+}
+
+type RequestTerms = {
+  readonly dependsOn?: readonly DependsOn[] | undefined
+  readonly cancellationMode?: string | undefined
+}
+
+/** Of the canonical JSON of `[task, payload, terms]`; the text of the payload is already known. */
+export function fingerprintOf(
+  taskName: string,
+  payloadText: string,
+  { dependsOn, cancellationMode }: RequestTerms,
+): string {
+  const parents = (dependsOn ?? []).map(({ commandId, requiredStatus, propagateCancellation }) => [
+    commandId,
+    requiredStatus ?? 'succeeded',
+    propagateCancellation ?? true,
+  ])
+  const terms = { cancellation_mode: cancellationMode ?? null, depends_on: parents }
+  return hash('sha256', `[${canonicalJson(taskName)},${payloadText},${canonicalJson(terms)}]`)
 }

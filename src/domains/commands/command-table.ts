@@ -17,6 +17,8 @@ export type CommandContext = {
   readonly app_id: string | null
   readonly run_as: 'user' | 'service' | 'agent'
   readonly trace_id: string
+  /** The span of the submit, as a W3C traceparent, if it was traced: the parent of the turns. */
+  readonly traceparent?: string
   readonly request_id: string
   readonly metadata: JsonObject
   /** The agent that proposed it, if it has a key of its own. */

@@ -3,7 +3,7 @@ import type { Clock } from '#kernel/clock'
 import { uuidV7 } from '#kernel/ids'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
-import { type Db, scoped } from '#store'
+import { type Db, scoped, type Sql, statement } from '#store'
 
 type WorkspaceCounts = {
   /** The commands that were submitted since this time. */
@@ -81,4 +81,37 @@ function countNow(db: Db, workspaceId: string, countedAt: Date): Promise<Workspa
     }
     return { since, countedAt, commands, errors, effectsOpen: open?.count ?? 0 }
   })
+}
+
+type OpenCounts = {
+  /** Every status that is not an end, also with 0. */
+  readonly commands: Readonly<Record<string, number>>
+  /** Effects of which nobody knows whether they happened, and for which a person was asked. */
+  readonly effectsInDoubt: number
+}
+
+/** $1 statuses, $2 the highest count. It reads at most so many entries of the index for each status. */
+const countOpenRows = statement<{ readonly status: string; readonly count: number }>(
+  'commands_count_open',
+  `select s.status, (select count(*)::integer from (
+     select from concord.commands as c where c.status = s.status limit $2::integer) as bounded) as count
+from unnest($1::text[]) as s (status)`,
+)
+
+/** $1 the statuses in which an effect can be in doubt, $2 the highest number of commands to look at. */
+const countDoubts = statement<{ readonly count: number }>(
+  'commands_count_doubts',
+  `select count(*)::integer as count from (
+     select c.command_id from concord.commands as c where c.status = any($1::text[]) limit $2::integer) as open
+join concord.domain_effects as e on e.command_id = open.command_id
+where e.status = 'executing' and e.read_back->>'asked' = 'true'`,
+)
+const mayDoubt = ['blocked', 'cancelling', 'compensating']
+
+/** Counts the open commands of all workspaces, each status up to `max`, for metrics. */
+export async function countOpen(sql: Sql, max: number): Promise<OpenCounts> {
+  const rows = await sql.run(countOpenRows, [openStates, max])
+  const [doubts] = await sql.run(countDoubts, [mayDoubt, max])
+  const commands = Object.fromEntries(rows.map(({ status, count }) => [status, count]))
+  return { commands, effectsInDoubt: doubts?.count ?? 0 }
 }

@@ -13,6 +13,7 @@ import { type HeldCommand, lockCommand, refuseMissing, type StoredCommand } from
 import type { CountCommands } from './count-commands.ts'
 import type { ConnectorAccess, FactSources } from './facts.ts'
 import type { CommandInserts } from './insert-command.ts'
+import type { Count } from './observe.ts'
 import type { CommandWriter } from './write-command.ts'
 
 export type CommandDeps = {
@@ -37,6 +38,8 @@ export type CommandDeps = {
   readonly inside?: readonly string[] | undefined
   /** Omitted: effects of this process cannot write artifacts. */
   readonly artifacts?: ArtifactDeps
+  /** Counts what has been committed, for metrics. */
+  readonly count?: Count | undefined
   /** Called when a turn cannot continue because the task of its command is not in the catalog. */
   readonly onTaskGone?: (gone: { readonly command_id: string; readonly task_name: string }) => void
   /** Settles after the time, or at once when the signal is aborted. Used for call timeouts and heartbeats. */

@@ -44,6 +44,7 @@ import {
 } from './command-table.ts'
 import { freeUndone } from './command-keys.ts'
 import { approvalDeps, type CommandDeps } from './deps.ts'
+import { traceTurn } from './observe.ts'
 import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
 import { type EffectTries, effectKeyOf, keyOfTry } from './plan.ts'
@@ -65,12 +66,13 @@ export function openDrive(deps: CommandDeps): Drive {
     const taken = await takeTurn(deps, commandTurns, commandId, fence)
     if ('next' in taken) return taken.next
     if (fence.attempt > 1) await failpoint('commands.taken_over')
-    return driveTurn(deps, taken.turn)
+    return traceTurn(taken.turn, () => driveTurn(deps, taken.turn))
   }
 }
 
 export function openCommandTurns(deps: CommandDeps, reserveSlot: ReserveSlot): InProcessTurns<HeldCommand> {
-  return openInProcessTurns(deps, commandTurns, (turn) => driveTurn(deps, turn), reserveSlot)
+  const drive = (turn: CommandTurn) => traceTurn(turn, () => driveTurn(deps, turn))
+  return openInProcessTurns(deps, commandTurns, drive, reserveSlot)
 }
 
 /** Returns the number of commands woken. A full batch means that there may be more. */

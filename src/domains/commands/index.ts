@@ -127,6 +127,8 @@ export {
   PUBLISH_ARTIFACT,
   publishArtifactDefinitions,
 } from './publish-artifact.ts'
+export { countOpen } from './count-commands.ts'
+export type { Count } from './observe.ts'
 export { shippedPolicies } from './catalog/shipped-policies.ts'
 export {
   listAudit,

@@ -1,12 +1,14 @@
 /** Decides a new command in the request that submits it, before its first commit or right after it. */
 import { type ApprovalRequest, requestApproval } from '#domains/approvals'
 import { KernelFault } from '#kernel/errors'
+import type { RequestKeys } from '#kernel/idempotency-key'
 import type { Decision } from '#kernel/refusal'
 import { failpoint, type Once, refuseInProgress, sqlStateOf } from '#store'
 import { inProcessTurnName } from '#turns'
 import { type Folded, fold } from './advance.ts'
 import { callInline, type Work } from './call-effect.ts'
 import { EffectFailure } from './catalog/effect-definition.ts'
+import type { CompiledTask } from './catalog/open-catalog.ts'
 import { composeWrite, planEffect, type Seen, stay, systemActor, workerActor, type Write } from './change.ts'
 import { type CommandWithEffects, findCommand, processOf, type StoredCommand } from './command-table.ts'
 import { approvalDeps, type CommandDeps } from './deps.ts'
@@ -147,4 +149,19 @@ async function recordUnderCancelled(
     ({ event_type, payload }) => payload['target_type'] === 'effect' && event_type !== 'effect_planned',
   )
   await deps.writes.commit({ ...alone, events: [...alone.events, ...told] })
+}
+
+/**
+ * A call of the inline path is not on record while it runs, and a cancel meanwhile would free the key of the thing that is being done. So a command with
+ * a contract's key runs inline only if its effects read.
+ */
+export function isInlineTask(
+  { catalog }: Pick<CommandDeps, 'catalog'>,
+  { task: { spec, type }, keys }: { readonly task: CompiledTask; readonly keys: RequestKeys },
+): boolean {
+  if (!spec.sync_allowed || spec.async_required) return false
+  return (
+    keys.contract === undefined ||
+    type.side_effects.every((effect) => catalog.effects.get(effect)?.definition.class === 'read')
+  )
 }

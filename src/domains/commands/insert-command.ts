@@ -23,6 +23,7 @@ import {
 import type { NewEffect, WriteEvent } from './change.ts'
 import { columnsOf, newColumns, type StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
+import { observeCommit } from './observe.ts'
 import { insertEffects, journalRows } from './write-command.ts'
 
 export type NewCommand = {
@@ -187,7 +188,8 @@ async function insertAgain(sql: Sql, sent: Sent): Promise<Opened> {
   return (late.ok && late.value.inserted) || !(await isThere()) ? late : inserted(item)
 }
 
-export function openInserts({ db, newId }: Pick<CommandDeps, 'db' | 'newId'>): CommandInserts {
+export function openInserts({ db, newId, count }: Pick<CommandDeps, 'db' | 'newId' | 'count'>): CommandInserts {
+  const observe = ({ command, events }: NewCommand) => observeCommit(count, command, { events, set: command })
   const keyOf = ({ item: { command } }: Sent) => {
     const key = keyedBy(command)
     return key === null ? undefined : `${command.workspace_id} ${key}`
@@ -234,14 +236,20 @@ export function openInserts({ db, newId }: Pick<CommandDeps, 'db' | 'newId'>): C
     async insert(item) {
       const sent = { item, entryId: newId() }
       try {
-        return await lane.submit(sent)
+        const opened = await lane.submit(sent)
+        if (opened.ok && opened.value.inserted) observe(item)
+        return opened
       } catch (error) {
         const refusal = keyOf(sent) === undefined ? undefined : refuseInProgress(error)
         if (refusal) return refusal
         throw error
       }
     },
-    insertIn: (tx, item) => insertOne(tx, { item, entryId: newId() }),
+    async insertIn(tx, item) {
+      const opened = await insertOne(tx, { item, entryId: newId() })
+      if (opened.ok && opened.value.inserted) tx.afterCommit(() => observe(item))
+      return opened
+    },
     close: () => lane.close(),
   }
 }

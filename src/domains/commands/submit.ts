@@ -10,11 +10,12 @@ import { redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import type { Process } from '#runtime'
+import { activeTraceparent } from '#telemetry'
 import { appendEvents, constraintOf, failpoint, type Once, refuseInProgress, type Tx } from '#store'
 import { cancellationModes, type CancellationMode, type IngressType } from './catalog/definitions.ts'
 import { hideUndeclared } from './catalog/declared-fields.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
-import { decideRepeat, keysOf } from './command-keys.ts'
+import { decideRepeat, fingerprintOf, keysOf } from './command-keys.ts'
 import { type CommandContext, processOf, type StoredCommand } from './command-table.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
@@ -24,8 +25,9 @@ import type { Folded } from './advance.ts'
 import { composeWrite, fail, type WriteEvent } from './change.ts'
 import { type CommandDeps, mayReadCommand } from './deps.ts'
 import { passAfter, passBefore } from './drive.ts'
-import { decideNew, insertAsking, runInline } from './inline.ts'
+import { decideNew, insertAsking, isInlineTask, runInline } from './inline.ts'
 import { KEY_WAIT, keyedBy, type NewCommand } from './insert-command.ts'
+import { traceSubmit } from './observe.ts'
 
 export type SubmitCommand = {
   readonly workspaceId: string
@@ -67,13 +69,22 @@ export async function submitCommand(
 ): Promise<Decision<SubmittedCommand>> {
   const checked = checkRequest(deps, input)
   if (!checked.ok) return input.accessVersion === undefined ? rejectRequest(deps, by, input, checked) : checked
-  const { task } = checked.value
+  return traceSubmit(checked.value.task, () => submitChecked(deps, by, input, checked.value))
+}
+
+async function submitChecked(
+  deps: CommandDeps,
+  by: Actor,
+  input: SubmitCommand,
+  checked: Checked,
+): Promise<Decision<SubmittedCommand>> {
+  const { task } = checked
   const at = deps.now()
-  const mayInline = isInlineTask(deps, checked.value) && !input.dependsOn?.length && !input.tx
+  const mayInline = isInlineTask(deps, checked) && !input.dependsOn?.length && !input.tx
   // A command with dependencies is woken by their ends, through the runtime.
   const turn = mayInline || input.dependsOn?.length || input.tx ? undefined : deps.turns?.offer(task.queue)
   const command: StoredCommand = {
-    ...rowOf(deps, by, input, checked.value, at),
+    ...rowOf(deps, by, input, checked, at),
     run_after: new Date(at.getTime() + (mayInline ? INLINE_GRACE_MS : 0)),
     turn_token: turn?.token ?? null,
     turn_until: turn ? new Date(at.getTime() + turn.leaseMs) : null,
@@ -123,18 +134,6 @@ export async function submitCommand(
   if (turn) turn.start(stored.command_id, { command: stored, hasParents: false, ...begun })
   else await wakeQuietly(deps, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
-}
-
-/**
- * A call of the inline path is not on record while it runs, and a cancel meanwhile would free the key of the thing that is being done. So a command with
- * a contract's key runs inline only if its effects read.
- */
-function isInlineTask({ catalog }: CommandDeps, { task: { spec, type }, keys }: Checked): boolean {
-  if (!spec.sync_allowed || spec.async_required) return false
-  return (
-    keys.contract === undefined ||
-    type.side_effects.every((effect) => catalog.effects.get(effect)?.definition.class === 'read')
-  )
 }
 
 type Opened = Once<StoredCommand> & {
@@ -293,12 +292,14 @@ export function decideCancellationMode(asked: string | undefined): Decision<Canc
 
 function contextOf(by: Actor, input: SubmitCommand): CommandContext {
   const { principal } = by
+  const traceparent = activeTraceparent(by.traceId)
   return {
     user_id: principal?.userId ?? by.id,
     workspace_id: input.workspaceId,
     app_id: input.appId ?? null,
     run_as: input.runAs ?? (principal ? 'user' : 'service'),
     trace_id: by.traceId,
+    ...(traceparent === undefined ? {} : { traceparent }),
     request_id: input.requestId,
     // Rules decide on the rights of the caller at submit. An agent has the rights of its requester and none of its own.
     metadata: {
@@ -309,17 +310,6 @@ function contextOf(by: Actor, input: SubmitCommand): CommandContext {
     ...(principal?.agent ? { agent: principal.agent.name } : {}),
     ...(input.follower ? { follower: input.follower } : {}),
   }
-}
-
-/** Of the canonical JSON of `[task, payload, terms]`; the text of the payload is already known. */
-function fingerprintOf(taskName: string, payloadText: string, { dependsOn, cancellationMode }: SubmitCommand): string {
-  const parents = (dependsOn ?? []).map(({ commandId, requiredStatus, propagateCancellation }) => [
-    commandId,
-    requiredStatus ?? 'succeeded',
-    propagateCancellation ?? true,
-  ])
-  const terms = { cancellation_mode: cancellationMode ?? null, depends_on: parents }
-  return hash('sha256', `[${canonicalJson(taskName)},${payloadText},${canonicalJson(terms)}]`)
 }
 
 /** Records a rejected request without its payload: who asked for what, and why it was refused. */

@@ -7,7 +7,7 @@ import type { ApprovedContent } from '#domains/approvals'
 import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
 import type { ErrorClass } from '#kernel/error-classes'
-import { formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
+import { defined, formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { compensationPolicy, type CompiledRetry, compilePolicy } from '#kernel/retry-policy'
@@ -71,7 +71,8 @@ export function draftEffects(
   try {
     const { command_id, workspace_id, requested_by, context } = command
     const { trace_id } = context
-    return accept(task.fn.plan(command.payload, { command_id, workspace_id, requested_by, trace_id, facts }))
+    const planned = task.fn.plan(command.payload, { command_id, workspace_id, requested_by, trace_id, facts })
+    return accept(planned.map((effect) => ({ ...effect, payload: defined(effect.payload) as JsonObject })))
   } catch (error) {
     return refuse(
       'commands.plan.invalid',

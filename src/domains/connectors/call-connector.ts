@@ -2,6 +2,7 @@
 import { checkSecrets, dataClasses, highestClass, redactPayload } from '#kernel/data-class'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
+import { activeTraceparent } from '#telemetry'
 import {
   type ConnectorDefinition,
   ConnectorFailure,
@@ -15,6 +16,7 @@ import type { ConnectorDeps, OpenedConnector } from './deps.ts'
 import { beginCall, completeCall } from './invocation.ts'
 import { callInTime, judgeAnswer } from './judge-answer.ts'
 import { openScrubber, openSecretAccess } from './secrets.ts'
+import { traceCall } from './trace-call.ts'
 
 /** A refused request has no row: the effect of the command records the reason. */
 export async function callConnector(
@@ -28,7 +30,8 @@ export async function callConnector(
     const { operation, stored } = await currentContract(deps, opened.definition, declared, request.context.workspace_id)
     const input = checkInput(opened.definition, operation, request)
     passBreaker(deps, opened)
-    return await callOperation(deps, opened, operation, stored, { ...request, input })
+    const fitted = { ...request, input }
+    return await traceCall(opened.definition, request, () => callOperation(deps, opened, operation, stored, fitted))
   } catch (error) {
     if (error instanceof ConnectorFailure) return error.toResult()
     throw error
@@ -41,7 +44,7 @@ async function callOperation(
   operation: ConnectorOperationContract,
   stored: StoredDefinition | undefined,
   request: ConnectorRequest,
-): Promise<ConnectorResult> {
+): Promise<{ readonly result: ConnectorResult; readonly answer: unknown }> {
   const { context } = request
   const called = { definition, operation }
   let isBegun = false
@@ -55,14 +58,15 @@ async function callOperation(
     const startedAt = deps.now()
     const { timeout_ms, output_max_bytes } = operation
     const answer = await callInTime(deps, timeout_ms, context.signal, (signal) => {
-      const given = { ...secrets, confirmDefinition, signal, timeout_ms, output_max_bytes }
+      const traceparent = activeTraceparent()
+      const given = { ...secrets, confirmDefinition, signal, timeout_ms, output_max_bytes, traceparent }
       return connector.call({ ...request, context: { ...context, ...given } })
     })
     const result = judgeAnswer(operation, answer, scrubber)
     // A cancelled call proves nothing about the health of the provider.
     if (!result.ok && context.signal.aborted) breaker.release()
     else breaker.record(result.error?.error_class, deps.now())
-    return await completeCall(deps, called, request, invocationId, startedAt, result)
+    return { result: await completeCall(deps, called, request, invocationId, startedAt, result), answer }
   } finally {
     // Without a call, the next one may probe the provider.
     if (!isBegun) breaker.release()

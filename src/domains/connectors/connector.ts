@@ -15,6 +15,8 @@ export type CallContext = {
   readonly workspace_id: string
   readonly domain_effect_id: string
   readonly trace_id: string
+  /** The span of the call as a W3C traceparent, if calls are traced. Send it to a provider that continues traces. */
+  readonly traceparent?: string | undefined
   readonly attempt: number
   /** The same for every attempt at one effect. It must reach a provider that deduplicates by it. */
   readonly idempotency_key: string | null
@@ -34,7 +36,10 @@ export type CallContext = {
 }
 
 /** The context of `look`, which does not call operations. */
-export type LookContext = Pick<CallContext, 'signal' | 'timeout_ms' | 'output_max_bytes' | 'secret' | 'conceal'>
+export type LookContext = Pick<
+  CallContext,
+  'signal' | 'timeout_ms' | 'output_max_bytes' | 'secret' | 'conceal' | 'traceparent'
+>
 type SeenDefinition = { readonly operation: string; readonly definition: JsonObject }
 
 export type ConnectorCall = {
@@ -45,7 +50,7 @@ export type ConnectorCall = {
   readonly command_id: string
 }
 
-type GivenByGate = 'secret' | 'conceal' | 'confirmDefinition' | 'timeout_ms' | 'output_max_bytes'
+type GivenByGate = 'traceparent' | 'secret' | 'conceal' | 'confirmDefinition' | 'timeout_ms' | 'output_max_bytes'
 
 /** A call as the caller requests it; the gate adds the rest of the context. */
 export type ConnectorRequest = Omit<ConnectorCall, 'context'> & { readonly context: Omit<CallContext, GivenByGate> }
@@ -63,6 +68,7 @@ export type ConnectorResult = {
   readonly ok: boolean
   readonly output: JsonValue
   readonly error?: ConnectorError
+  /** Figures of a model call by their OpenTelemetry names, such as `gen_ai.usage.input_tokens`: they are set on the span of the call. */
   readonly metadata?: JsonObject
 }
 

@@ -1,7 +1,7 @@
 /** The definitions of a catalog: command types, tasks, functions, policies, connector operations, schedules and retry policies. Effects have their own file. */
 import { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
-import { defined, type JsonObject } from '#kernel/json-value'
+import { defined, type JsonObject, type JsonValue } from '#kernel/json-value'
 import type { Facts, PolicyRule, RiskLevel } from '#kernel/policy/policy'
 import type { RetryPolicy } from '#kernel/retry-policy'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
@@ -173,11 +173,16 @@ export type EffectDraft = {
   readonly metadata?: { readonly terminal_on_child_failure?: boolean }
 }
 
+/** As a function writes it. Without `exactOptionalPropertyTypes` a list of different payloads has fields that are undefined; they are left out. */
+type PlannedEffect = Omit<EffectDraft, 'payload'> & {
+  readonly payload: Readonly<Record<string, JsonValue | undefined>>
+}
+
 /** The function of a task: lists its effects in their order. Pure: the same payload gives the same list. */
 export type FunctionDefinition = {
   readonly kind: 'function'
   readonly name: string
-  readonly plan: (payload: JsonObject, facts: PlanFacts) => readonly EffectDraft[]
+  readonly plan: (payload: JsonObject, facts: PlanFacts) => readonly PlannedEffect[]
   /** The effects depend on the facts too. They are loaded again until the plan is made. A retry keeps the plan. */
   readonly reads_facts?: boolean
   /** The result of the command from the results of its effects, in order. Default: the last one. */

@@ -139,6 +139,10 @@ export function httpConnector<const Operations extends readonly HttpOperation[]>
   })
 }
 
+function traceHeaders({ traceparent }: CallContext): Readonly<Record<string, string>> {
+  return traceparent === undefined ? {} : { traceparent }
+}
+
 function showForm({ method, path, url_from }: HttpForm): string {
   return `${method} ${path ?? `{${url_from ?? ''}}`}`
 }
@@ -194,6 +198,7 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
       headers: {
         accept: form.answer === 'text' ? '*/*' : 'application/json',
         'user-agent': 'concord',
+        ...traceHeaders(context),
         ...terms.headers,
         ...jsonHeaders(body),
         ...(key === null || form.method === 'GET' || form.method === 'HEAD'

@@ -17,7 +17,7 @@ export function readAnswer(form: HttpForm, answer: HttpAnswer, bytesMax: number)
   const { status } = answer
   if (status < 200 || status >= 300) throw failureOfStatus(answer)
   const text = decode(answer.body)
-  const metadata = { status }
+  const metadata = { 'http.response.status_code': status }
   if (form.answer === 'text') return succeeded({ status, text }, metadata)
   if (text === '') return succeeded(null, metadata)
   const parsed = parseGuardedJson(text, { bytesMax, depthMax: 32, keysMax: 10_000 })

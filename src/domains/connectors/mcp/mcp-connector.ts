@@ -248,7 +248,12 @@ function openMcp({ name, server, tools }: McpConnectorInput, own: ConnectorTools
         if (isError === true)
           throw new ConnectorFailure('validation_error', `The tool failed: ${textIn(content)}`, 'unknown')
         // It arrived as JSON.
-        return succeeded({ content: content ?? [], structured: structuredContent ?? null } as unknown as JsonValue)
+        const output = { content: content ?? [], structured: structuredContent ?? null } as unknown as JsonValue
+        return succeeded(output, {
+          'mcp.method.name': 'tools/call',
+          'gen_ai.operation.name': 'execute_tool',
+          'gen_ai.tool.name': tool,
+        })
       })
     },
     look,

@@ -173,7 +173,9 @@ export async function openMcpSession(
     tools: () => guarded(async () => (await client.listTools(undefined, { ...options, cacheMode: 'refresh' })).tools),
     call(tool, input, key) {
       isCalled = true
-      const meta = key === null ? {} : { _meta: { [KEY_META]: key } }
+      const { traceparent } = context
+      const _meta = { ...(key !== null && { [KEY_META]: key }), ...(traceparent !== undefined && { traceparent }) }
+      const meta = Object.keys(_meta).length === 0 ? {} : { _meta }
       return guarded(() => client.callTool({ name: tool, arguments: input, ...meta }, options))
     },
     close,
@@ -200,7 +202,7 @@ async function openHttp(server: HttpServer, context: LookContext, now: Clock): P
       reach: httpReachOf(url, reach),
       resolve,
       ca,
-      headers,
+      headers: context.traceparent === undefined ? headers : { traceparent: context.traceparent, ...headers },
       signal: context.signal,
       bytesMax: WIRE_BYTES_MAX,
       onFailure: (seen) => (failure ??= seen),
