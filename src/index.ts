@@ -34,6 +34,9 @@ export {
   needInput,
   registerRetry,
   type ScheduleSpec,
+  sleepFor,
+  sleepUntil,
+  waitFor,
 } from '#domains/commands'
 export {
   type Connector,

@@ -38,6 +38,7 @@ export {
 export { hideUndeclared } from './catalog/declared-fields.ts'
 export { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
+export { sleepFor, sleepUntil, waitFor } from './catalog/steps.ts'
 export { mapTaskToPrimitives } from './catalog/primitives.ts'
 export { defineTask } from './catalog/definitions.ts'
 
@@ -62,6 +63,8 @@ export {
   eventView,
   inputBody,
   retryBody,
+  signalBody,
+  signalView,
   submitCommandBody,
   submittedView,
   taskTypeView,
@@ -69,6 +72,7 @@ export {
   toEffectView,
   toEventView,
   toListedView,
+  toSignalView,
   toSubmittedView,
   toTaskTypeView,
   undoBody,
@@ -76,14 +80,8 @@ export {
 export { openDrive, reconcileCommands } from './drive.ts'
 export { repairCommandTimes } from './repair-times.ts'
 
-export {
-  actorsOf,
-  archivedView,
-  explainCommand,
-  explanationView,
-  toArchivedView,
-  toExplanationView,
-} from './explain-command.ts'
+export { actorsOf, explainCommand } from './explain-command.ts'
+export { archivedView, explanationView, toArchivedView, toExplanationView } from './explanation-view.ts'
 
 export { type ArchivedHistory, archiveHistory, type ArchiveHistory } from './history/archive-history.ts'
 export {
@@ -142,12 +140,15 @@ export {
 } from './read-commands.ts'
 export {
   checkDelivery,
+  type HomedSource,
   openWebhooks,
   webhookForms,
   signDelivery,
   type WebhookSource,
 } from './receive-webhook.ts'
 export { compensateCommand, retryCommand, supplyInput } from './change-command.ts'
+export { sendSignal, sweepSignals } from './signals.ts'
+export { waitDefinitions } from './wait-effects.ts'
 export { submitCommand, type SubmitCommand } from './submit.ts'
 export { actingFor, type CommandDeps, mayReadCommand } from './deps.ts'
 export { decideScope, findTools } from './actions/find-tool.ts'
