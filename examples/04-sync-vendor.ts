@@ -1,5 +1,7 @@
 /** Sync Vendor Data: a schedule fires, errors are retried by class, and any number of runs gives the same rows. */
 import assert from 'node:assert/strict'
+import type { z } from 'zod'
+import type { rate } from './catalog/hotel-vendor.ts'
 import { ratesFile } from './catalog/index.ts'
 import { openRates } from './catalog/sync-vendor-data.ts'
 import { dataOf, eventsOf, eventually, openExample, pathOf } from './open-example.ts'
@@ -15,7 +17,7 @@ const list = async () => dataOf(await concord.api.GET('/commands', { params: { q
 const passHour = () => concord.clock.advance(1.5 * HOUR_MS - (concord.clock.now().getTime() % HOUR_MS))
 const listRates = () => {
   using db = openRates(ratesFile(folder))
-  return db.prepare('select * from rates order by rate_id').all()
+  return db.prepare('select * from rates order by rate_id').all() as z.infer<typeof rate>[]
 }
 
 const { items: schedules } = dataOf(await concord.api.GET('/schedules'))
@@ -42,4 +44,4 @@ console.log('The scheduler looks at the same due time again: no second command.'
 assert.deepEqual(listRates(), rates)
 console.log('The next due time: another command, and the same rows.')
 for (const { rate_id, hotel_name, night, price_usd } of rates)
-  console.log(`  ${rate_id}  ${String(hotel_name).padEnd(14)}${night}  ${price_usd} USD`)
+  console.log(`  ${rate_id}  ${hotel_name.padEnd(14)}${night}  ${price_usd} USD`)

@@ -64,7 +64,8 @@ await cp(history, copy, { recursive: true })
 // The first file belongs to the organisation, which is older than its workspace. Its last eight bytes are its checksum and its length.
 const damaged = join(history, files[0] ?? '')
 const bytes = await readFile(damaged)
-await writeFile(damaged, bytes.with(-8, (bytes.at(-8) ?? 0) ^ 1))
+const at = bytes.length - 8
+await writeFile(damaged, bytes.with(at, (bytes[at] ?? 0) ^ 1))
 console.log('The folder is copied. Then a bit of one file flips.')
 concord(75, 'history', 'verify')
 await cp(copy, history, { recursive: true })
