@@ -1,8 +1,8 @@
 /** A policy with facts: every answer, a preview, the recorded decision, and what happens after a delay. */
 import { setTimeout as pause } from 'node:timers/promises'
+import { allow, ask, defineCommand, defineEffect, delay, deny, needInput } from '@concordhq/concord'
+import { openTestConcord } from '@concordhq/concord/testing'
 import { z } from 'zod'
-import { allow, ask, defineCommand, defineEffect, delay, deny, needInput } from '#domains/commands'
-import { openTestConcord } from '#testing'
 
 const stock = { lamp: 3, desk: 0 }
 

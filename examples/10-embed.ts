@@ -4,12 +4,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { allow, defineCommand, defineEffect, openConcord } from '@concordhq/concord'
+import { connect } from '@concordhq/concord/client'
 import { getRequestListener } from '@hono/node-server'
 import { Hono } from 'hono'
 import { z } from 'zod'
-import { openConcord } from '#app/open-concord'
-import { connect } from '#client'
-import { allow, defineCommand, defineEffect } from '#domains/commands'
 
 /** A service of the program. Effects may use everything that the program has. */
 const mailer = { send: (to: string) => Promise.resolve({ message: `mail to ${to}` }) }

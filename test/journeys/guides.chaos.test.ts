@@ -87,7 +87,7 @@ describe('guides', { timeout: 600_000 }, () => {
     const [, program] = /^text output=(examples\/\S+)$/.exec(block.info) ?? []
     if (program === undefined || quickTests.includes(`'${program}'`)) continue
     test(`${program} prints what ${block.path} shows`, async () => {
-      const { stdout } = await promisify(execFile)(process.execPath, [program])
+      const { stdout } = await promisify(execFile)(process.execPath, ['--conditions=concord-source', program])
       assert.equal(stdout, block.text)
     })
   }
