@@ -37,7 +37,8 @@ try {
   const second = await viaHono.wait(await viaHono.submit(greet, { to: 'bob' }))
   console.log(`mounted in Hono: ${second.result?.message}`)
 
-  const server = createServer(getRequestListener(concord.fetch)).listen(0, '127.0.0.1')
+  const listener = getRequestListener(concord.fetch)
+  const server = createServer((request, response) => void listener(request, response)).listen(0, '127.0.0.1')
   await new Promise((resolve) => server.once('listening', resolve))
   const client = connect({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, key })
   const third = await client.wait(await client.submit(greet, { to: 'cleo' }))

@@ -79,6 +79,9 @@ export async function openCheckout(): Promise<Checkout> {
   }
 }
 
+/** Printed after each command, for its exit code. */
+const CODE = /<exited with (\d+)>\n/
+
 type Ports = Map<string, string>
 
 function withPorts(text: string, ports: Ports): string {
@@ -109,9 +112,9 @@ function openSession(folder: string, ports: Ports, seen: Map<string, string>): S
       out = await started.until(ready, line)
     } else {
       const from = shell.text().length
-      shell.child.stdin?.write(`${command}\necho "\u0001$?\u0001"\n`)
-      out = (await shell.until(/\u0001(\d+)\u0001\n/, line, from)).slice(from)
-      const [whole = '', code = ''] = /\u0001(\d+)\u0001\n/.exec(out) ?? []
+      shell.child.stdin?.write(`${command}\necho "<exited with $?>"\n`)
+      out = (await shell.until(CODE, line, from)).slice(from)
+      const [whole = '', code = ''] = CODE.exec(out) ?? []
       out = out.replace(whole, '')
       const expected = /\bexits (\d+)/.exec(written)?.[1] ?? '0'
       assert.equal(code, expected, `${line}\nexited with ${code}:\n${out}`)
