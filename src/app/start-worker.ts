@@ -61,6 +61,7 @@ function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, '
     engine,
     invited: countedInvited[config.countInvited],
     schedulesMax: config.schedulesMax,
+    signalKeepMs: config.signalKeep,
     channels: receiver ? [webhookChannel(receiver)] : [],
     alertChannels: receiver ? [{ name: 'webhook', deliver: openSignedPost(receiver) }] : [],
   }

@@ -25,6 +25,7 @@ import { propose } from './propose.ts'
 import { reservations } from './reservations.ts'
 import { scheduler } from './scheduler.ts'
 import { schedules } from './schedules.ts'
+import { signals } from './signals.ts'
 import { stuck } from './stuck.ts'
 import { submit } from './submit.ts'
 import { taskTypes } from './task-types.ts'
@@ -90,6 +91,7 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       commands,
       ...commandVerbs(cli),
       ...approvalVerbs(cli),
+      signals,
       notifications,
       schedules,
       artifacts,

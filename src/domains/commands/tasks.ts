@@ -186,6 +186,12 @@ export function readBackOf({ read_back }: Pick<StoredEffect, 'read_back'>): Read
   return (read_back as ReadBackNote | null) ?? {}
 }
 
+/** It waits for a process, a time or a signal. A wait for another command is a state of the command. */
+export function isWaiting(effect: Pick<StoredEffect, 'read_back'>): boolean {
+  const { outcome, command_id } = readBackOf(effect)
+  return outcome === 'waiting' && command_id === undefined
+}
+
 /** The effect's own handler, or the undo that its compensation names. Undefined: the catalog of this process does not have it. */
 export function findHandler(catalog: Catalog, effect: StoredEffect): EffectHandler | undefined {
   if (effect.compensates_effect_id !== null) return findUndo(catalog, effect)

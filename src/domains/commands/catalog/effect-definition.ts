@@ -42,6 +42,8 @@ export type EffectCall = {
   readonly payload: JsonObject
   readonly idempotencyKey: string
   readonly attempt: number
+  /** The time of `EffectPending.until`, while the effect waits for it. */
+  readonly dueAt: Date | null
   readonly traceId: string
   readonly requestedBy: string
   /** Aborted on a timeout or when the turn is lost. */
@@ -115,12 +117,23 @@ export class EffectPending extends Error {
   static ofProcess(kind: string, id: string): EffectPending {
     return new EffectPending({ process: { kind, id } })
   }
+
+  /**
+   * Waits until the time, or until a wake of the command before it. Nothing runs meanwhile. Then `find` of the effect returns its result;
+   * not found means that it still waits. A cancel ends the wait at once if the class of the effect is `read`.
+   */
+  static until(at: Date): EffectPending {
+    return new EffectPending({ until: at })
+  }
 }
 
 export type AwaitedEnd = 'succeeded' | 'compensated'
 
-/** Another command, or a process of another room. */
-export type Awaits = { readonly commandId: string; readonly wanted: AwaitedEnd } | { readonly process: Process }
+/** Another command, a process of another room, or a time. */
+export type Awaits =
+  | { readonly commandId: string; readonly wanted: AwaitedEnd }
+  | { readonly process: Process }
+  | { readonly until: Date }
 
 /** With these classes the provider has refused, so nothing happened. Without an answer the outcome is unknown. */
 const definite: readonly ErrorClass[] = [
