@@ -175,6 +175,7 @@ export default { catalog: [greet, task] }
       lines.includes(`${file}:3: "Greet" names "gret", which is not defined. Did you mean \`greet\`?`),
       opened.reason,
     )
-    assert.equal(lines.length - 1, (opened.facts?.['findings'] as readonly unknown[]).length)
+    const findings = (opened.facts?.['findings'] ?? []) as readonly unknown[]
+    assert.equal(lines.length - 1, findings.length)
   })
 })

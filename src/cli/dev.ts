@@ -91,7 +91,7 @@ function showAnswer(
 function startChild({ terminal }: Cli): ChildProcess {
   return fork(fileURLToPath(new URL(`./dev-child${extname(import.meta.url)}`, import.meta.url)), {
     cwd: terminal.folder,
-    env: terminal.environment as NodeJS.ProcessEnv,
+    env: terminal.environment,
     execArgv: process.execArgv,
     detached: true,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

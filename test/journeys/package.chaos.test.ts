@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { freePort, plainEnvironment } from '#test/concord-process'
@@ -14,6 +14,14 @@ import { until } from '#test/until'
 
 const root = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
+/** Without the settings of npm and the programs of this checkout. */
+function userEnvironment(): NodeJS.ProcessEnv {
+  const { PATH = '', ...rest } = plainEnvironment()
+  const own = Object.entries(rest).filter(([name]) => !/^(npm_|NODE_|INIT_CWD)/.test(name))
+  const path = PATH.split(delimiter).filter((folder) => !folder.startsWith(root))
+  return { ...Object.fromEntries(own), PATH: path.join(delimiter) }
+}
+
 /** An install of 140 MB, and Node itself. */
 const MINUTES_MAX = 10
 
@@ -25,8 +33,7 @@ test('the packed package in an empty folder: install, init, test, example, dev',
   const scratch = await mkdtemp(join(tmpdir(), 'concord-package-'))
   t.after(() => rm(scratch, { recursive: true, force: true, maxRetries: 5 }))
   const port = await freePort()
-  const env = { ...plainEnvironment(), CONCORD_PORT: port, CONCORD_URL: `http://127.0.0.1:${port}` }
-  delete env['NODE_OPTIONS']
+  const env = { ...userEnvironment(), CONCORD_PORT: port, CONCORD_URL: `http://127.0.0.1:${port}` }
   const npm = (cwd: string, ...args: string[]) => run('npm', args, { cwd, env })
 
   const packed = (await npm(root, 'pack', '--pack-destination', scratch)).stdout.trim().split('\n').at(-1) ?? ''

@@ -1,5 +1,4 @@
 /** Where the code of a project makes its definitions, so that an error in the catalog names the file and the line. */
-import { fileURLToPath } from 'node:url'
 
 /** The folder of Concord itself: `src` in a checkout, `dist` in the package. */
 const OWN = new URL('../../../', import.meta.url).href
@@ -18,7 +17,7 @@ export function placed<T extends object>(definition: T): T {
   for (const frame of stack.split('\n')) {
     const [, url = OWN, line = ''] = FRAME.exec(frame) ?? []
     if (url.startsWith(OWN)) continue
-    places.set(definition, `${fileURLToPath(url)}:${line}`)
+    places.set(definition, `${decodeURIComponent(url.slice('file://'.length))}:${line}`)
     break
   }
   return definition
