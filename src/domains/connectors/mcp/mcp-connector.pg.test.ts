@@ -111,10 +111,10 @@ describe('an MCP server as a connector', () => {
   })
 
   test('a schema with if, then and not is judged; one that refers to another document cannot be approved', async () => {
-    const long = { properties: { line: { minLength: 5 } } }
-    mount.script({
-      schema: { if: long, then: { required: ['pattern'] }, not: { properties: { line: { const: 'never' } } } },
-    })
+    // As text, because an object with a field `then` would look like a promise.
+    const schema = `{ "if": { "properties": { "line": { "minLength": 6 } } }, "then": { "required": ["pattern"] },
+      "not": { "properties": { "line": { "const": "never" } } } }`
+    mount.script({ schema: JSON.parse(schema) as object })
     accepted(await approve(accepted(await check())[0]?.seen_hash ?? ''))
     assert.match(
       (await write({ line: 'a longer line' })).error?.message ?? '',
