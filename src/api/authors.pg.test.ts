@@ -55,7 +55,7 @@ describe('the authors of a request', () => {
     const again = await rewrite(boss, id)
     for (const more of [{}, { edits: { amount: '901.00' } }])
       assert.equal((await duties.approve(boss, again, more)).body.code, 'self_approval')
-    // The requester does not decide in the place of somebody who has approved nothing. Another approver does.
+    // The requester does not decide in the place of a person who has approved nothing. Another approver does.
     assert.equal((await duties.show(ana, again)).may_decide, false)
     assert.equal((await duties.approve(ana, again)).body.code, 'self_approval')
     assert.equal((await duties.approve(bob, again)).body.next, 'run_command')
@@ -90,7 +90,7 @@ describe('the authors of a request', () => {
       }
       assert.deepEqual([await duties.settle(id), await paidFor(id)], ['waiting_for_approval', []])
     }
-    // The only person who is asked wrote a part of it: everybody is told that nobody can approve.
+    // The only person who is asked wrote a part of it: every card says that nobody can approve.
     const alone = Object.values(await duties.open(await supply([`user:${boss.principal.userId}`], boss)))
     assert.equal(alone[0]?.blocked_by?.code, 'approver_is_requester')
     assert.match(alone[0]?.not_counted[0]?.reason ?? '', /wrote a part of the request/)

@@ -54,7 +54,7 @@ describe('separation of duties', () => {
     assert.equal((await duties.approve(eve, byRole)).status, 200)
     const refused = await duties.approve(eve, byName)
     assert.deepEqual([refused.status, refused.body.code], [409, 'approvals.vote.repeated'])
-    // The only named person has counted for the role, so nobody is left, and everybody is told.
+    // The only named person has counted for the role, so nobody is left, and every card says so.
     const { blocked_by } = await duties.show(bob, byName)
     assert.equal(blocked_by?.code, 'quorum_unreachable')
     // She can still end it.
