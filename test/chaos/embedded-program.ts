@@ -6,7 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { z } from 'zod'
 import { openConcord } from '#app/open-concord'
-import { allow, defineCommand, defineEffect } from '#domains/commands'
+import { allow, defineCommand, defineEffect, registerRetry } from '#domains/commands'
+import { retryableErrorClasses } from '#kernel/error-classes'
+import { defineRetryPolicy } from '#kernel/retry-policy'
 import type { Moment } from './kill-embedded.ts'
 
 const [databaseUrl = '', home = '', order_id, at, ms] = process.argv.slice(2)
@@ -22,10 +24,20 @@ const charge = defineEffect('payments.charge', {
     return {}
   },
 })
+/** A kill costs an attempt of every payment that the program had begun. After the last attempt a person would be asked. */
+const retries = registerRetry(
+  defineRetryPolicy({
+    operation: 'payments.charge',
+    retryable: retryableErrorClasses,
+    max_attempts: 100,
+    backoff_seconds: [0.05, 0.1],
+    requires_idempotency_key: true,
+  }),
+)
 const pay = defineCommand('pay', { input, policy: () => allow(), steps: (paid) => [charge(paid)] })
 
 const concord = await openConcord({
-  project: { catalog: [pay] },
+  project: { catalog: [pay, retries] },
   databaseUrl,
   home,
   settings: { CONCORD_UNSAFE_TEST: '1' },

@@ -32,7 +32,7 @@ export type EmbeddedReport = {
   readonly unpaid: readonly string[]
 }
 
-const AT_ONCE = 2
+const AT_ONCE = 4
 /** Generous: a run that takes longer is a finding, not a slow machine. */
 const REST_MS = 120_000
 
