@@ -1,6 +1,5 @@
 /** `concord inbox`, `approve` and `deny`: the approvals that wait for a person, and that person's decision. */
 import type { ApprovalView, ResolvedApprovalView, ReviewPacket } from '#domains/approvals'
-import { describeDuration } from '#kernel/duration'
 import { decodeId } from '#kernel/ids'
 import { type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
@@ -8,7 +7,9 @@ import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { sayStatus } from './command-view.ts'
 import { parseNamed } from './json-source.ts'
 import { moreOf, type PageFlags, paging, type Said, verb, type Verbs } from './noun.ts'
-import { type Cli, colorsOf, formatFacts, shortJson, type Terminal } from './terminal.ts'
+import { formatFacts } from './layout.ts'
+import { type Cli, colorsOf, shortJson, type Terminal } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 const ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
 const UNREAD_MAX = 500
@@ -32,8 +33,7 @@ export function approvalVerbs(cli: Cli): Verbs {
         if (unread > 0) terminal.err(`unread messages: ${count}; \`concord notifications list --unread\` shows them\n`)
         if (page.items.length === 0)
           return ['', all === true ? 'Nothing is waiting.\n' : 'Nothing is waiting for you.\n']
-        const now = Date.now()
-        return [page.items.map((item) => formatApproval(terminal, item, now)).join('\n'), moreOf(page)]
+        return [page.items.map((item) => formatApproval(terminal, item)).join('\n'), moreOf(page)]
       },
     }),
     'approve <id>': verb({
@@ -78,13 +78,13 @@ async function countUnread(cli: Cli): Promise<number> {
   return unread.ok ? unread.value.items.length : 0
 }
 
-export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs: number): string {
+export function formatApproval(terminal: Terminal, approval: ApprovalView): string {
   const { approval_id: id, meanings, blocked_by, not_counted, counts_invited, edited, may_decide_for } = approval
   const packet: Partial<ReviewPacket> = approval.packet
   const said = (text: string | undefined) => showLine(text ?? '')
   const hidden = (packet.hidden_characters ?? []).map(showLine).join(', ')
   const reason = approval.reason_required.includes('approved') ? ' --reason "…"' : ''
-  const facts = formatFacts(9, [
+  const facts = formatFacts(terminal, 9, [
     ['risk', said(packet.risk_level)],
     ['asked by', showLine(approval.requested_by_name ?? approval.requested_by)],
     // Written by the policy rule, not by the requester.
@@ -96,7 +96,7 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
     ['careful', hidden === '' ? null : `there are hidden characters in ${hidden}`],
     ['if yes', [said(packet.after_approval), said(meanings['approved'])].filter(Boolean).join(' ')],
     ['if no', said(meanings['rejected'])],
-    ['until', deadlineOf(approval.expires_at, nowMs)],
+    ['until', deadlineOf(terminal, approval.expires_at)],
     ['so far', approval.approvals_required > 1 ? soFar(approval) : null],
     ['counted', approval.counted_elsewhere.length > 0 ? sayCounted(approval) : null],
     ['command', approval.command_id],
@@ -128,13 +128,11 @@ function sayCounted({ counted_elsewhere }: ApprovalView): string {
   return `${who} approved another part of this command; one person counts once`
 }
 
-/** An approval without a decision is refused at its deadline, so the time left is shown with it. */
-function deadlineOf(expiresAt: string | null, nowMs: number): string {
+/** An approval without a decision is refused at its deadline. */
+function deadlineOf(terminal: Terminal, expiresAt: string | null): string {
   if (expiresAt === null) return 'decided; it does not expire'
-  const leftMs = Date.parse(expiresAt) - nowMs
-  return leftMs > 0
-    ? `${expiresAt}, in ${describeDuration(leftMs)}; without a decision it is then refused`
-    : `${expiresAt}, which has passed`
+  const isOpen = Date.parse(expiresAt) > terminal.now().getTime()
+  return `${sayTime(terminal, expiresAt)}${isOpen ? '; without a decision it is then refused' : ', which has passed'}`
 }
 
 const whatNow: Readonly<Record<string, string>> = {

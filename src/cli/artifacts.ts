@@ -9,7 +9,9 @@ import { askServer, openClient, pathOf, queryOf } from './client.ts'
 import { drawMermaid, drawText, type LineageView } from './lineage.ts'
 import { withHint } from './next-hint.ts'
 import { listVerb, noun, type PageFlags, paging, verb } from './noun.ts'
-import { type Cli, formatFacts, shortJson, wordsOf } from './terminal.ts'
+import { formatFacts } from './layout.ts'
+import { type Cli, shortJson, type Terminal, wordsOf } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 const ID = 'art_0197f3b2c4d57a8e9b0c1d2e3f405180'
 type ListFlags = PageFlags & { type?: string; status?: string; command?: string }
@@ -33,7 +35,7 @@ export const artifacts = noun('list artifacts, download them, show where they co
       type: ({ artifact_type }) => artifact_type,
       status: ({ status }) => wordsOf(status),
       bytes: ({ size_bytes }) => String(size_bytes),
-      created: ({ created_at }) => created_at,
+      created: ({ created_at }, when) => when(created_at),
       title: ({ title }) => title,
     },
   }),
@@ -41,7 +43,7 @@ export const artifacts = noun('list artifacts, download them, show where they co
     description: 'show one artifact: its type, its creator, who may see it',
     examples: [`concord artifacts show ${ID}`],
     ask: (id: string) => askServer<ArtifactView>(cli, 'GET', pathOf('artifact', id)),
-    say: formatArtifact,
+    say: (artifact) => formatArtifact(cli.terminal, artifact),
   }),
   'get <id>': verb({
     description: 'download the content into a file and verify its checksum',
@@ -67,12 +69,15 @@ export const artifacts = noun('list artifacts, download them, show where they co
   }),
 }))
 
-function formatArtifact(artifact: ArtifactView): string {
+function formatArtifact(terminal: Terminal, artifact: ArtifactView): string {
   const { title, artifact_type, artifact_id, version, status, next } = artifact
-  const facts = formatFacts(9, [
+  const facts = formatFacts(terminal, 9, [
     ['status', `${wordsOf(status)}${next.length > 0 ? `; can become ${next.map(wordsOf).join(', ')}` : ''}`],
     ['version', `${version}${artifact.superseded_by === null ? '' : `, replaced by ${artifact.superseded_by}`}`],
-    ['made by', `${artifact.command_id} for ${showLine(artifact.created_by)} at ${artifact.created_at}`],
+    [
+      'made by',
+      `${artifact.command_id} for ${showLine(artifact.created_by)} at ${sayTime(terminal, artifact.created_at)}`,
+    ],
     [
       'content',
       `${artifact.size_bytes} bytes of ${showLine(artifact.content_type)}${artifact.has_content ? '' : ', removed'}`,
@@ -84,7 +89,7 @@ function formatArtifact(artifact: ArtifactView): string {
       ({ destination, command_id }) =>
         ['published', `${showLine(destination)}${command_id === null ? '' : `, by ${command_id}`}`] as const,
     ),
-    ['kept', artifact.retain_until && `until ${artifact.retain_until}`],
+    ['kept', artifact.retain_until && `until ${sayTime(terminal, artifact.retain_until)}`],
     ['held', artifact.hold_reason && showLine(artifact.hold_reason)],
     ['from', artifact.sources.map(({ id }) => id).join(', ')],
     ['notes', Object.keys(artifact.metadata).length > 0 ? shortJson(artifact.metadata) : null],

@@ -9,8 +9,10 @@ import { quote, type Refusal } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { showLine, showText } from '#kernel/visible-text'
 import { askServer, type Page, queryOf } from './client.ts'
-import { type ViewOf, table } from './noun.ts'
-import { type Cli, colorsOf, formatFacts, shortJson, type Terminal, wordsOf } from './terminal.ts'
+import { table, type TableColumns, type ViewOf } from './noun.ts'
+import { type Fact, formatFacts } from './layout.ts'
+import { type Cli, colorsOf, shortJson, type Terminal, tint, wordsOf } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 export type CommandView = ViewOf<typeof commandView>
 type EffectView = ViewOf<typeof effectView>
@@ -46,17 +48,23 @@ export function statusWords({ status, error_class }: Pick<CommandView, 'status' 
 export function formatCommand(terminal: Terminal, command: CommandView, effects: readonly EffectView[]): string {
   const { bold } = colorsOf(terminal)
   const { error, error_class, completed_at, attempt } = command
-  const facts = formatFacts(8, [
+  const facts = formatFacts(terminal, 8, [
     ['id', command.command_id],
-    ['asked by', `${showLine(command.requested_by_name ?? command.requested_by)} at ${command.created_at}`],
-    completed_at === null ? ['changed', command.updated_at] : ['ended', completed_at],
+    [
+      'asked by',
+      `${showLine(command.requested_by_name ?? command.requested_by)} at ${sayTime(terminal, command.created_at)}`,
+    ],
+    completed_at === null
+      ? ['changed', sayTime(terminal, command.updated_at)]
+      : ['ended', sayTime(terminal, completed_at)],
     ['run', attempt > 1 ? String(attempt) : null],
     ['payload', shortJson(command.payload)],
     ['undo', command.undo && `${command.undo.command_id} ${sayStatus(command.undo.status)}`],
     ['result', command.result === null ? null : shortJson(command.result, 2_000)],
     ['error', error && `${showText(error)}${error_class === null ? '' : ` (${showLine(error_class)})`}`],
   ])
-  return `${bold(titleOf(command))} ${bold(sayStatus(command.status))}\n${facts}${formatNext(command)}${formatEffects(effects)}`
+  const title = `${bold(titleOf(command))} ${tint(terminal, sayStatus(command.status), command.status)}`
+  return `${title}\n${facts}${formatNext(terminal, command)}${formatEffects(terminal, effects)}`
 }
 
 /** The command line for an action. While Concord acts by itself, and for the actions of a newer server, the explanation says more. */
@@ -76,26 +84,25 @@ function verbOf(action: string, command: CommandView): string {
   return action in verbs ? verbs[action as NextMove['action']] : `concord why ${id}`
 }
 
-function formatNext(command: CommandView): string {
+function formatNext(terminal: Terminal, command: CommandView): string {
   if (command.next.length === 0) return '\nnext: nothing, it has ended\n'
-  const columns = {
-    next: ({ action }: CommandView['next'][number]) => wordsOf(action),
-    by: ({ by }: CommandView['next'][number]) => by.join(', '),
-    what: ({ what }: CommandView['next'][number]) => what,
-    how: ({ action }: CommandView['next'][number]) => verbOf(action, command),
-  }
-  return `\n${table(columns, command.next)}`
+  const names = command.next.map(({ action }) => wordsOf(action))
+  const facts = command.next.map(({ action, by, what }, at): Fact => {
+    const sentence = showLine(what).replace(/\.?$/, ` (${by.map(showLine).join(', ')})`)
+    return [names[at] ?? '', `${sentence}\n${verbOf(action, command)}`]
+  })
+  return `\n${colorsOf(terminal).bold('next')}\n${formatFacts(terminal, Math.max(...names.map(({ length }) => length)), facts)}`
 }
 
-function formatEffects(effects: readonly EffectView[]): string {
+function formatEffects(terminal: Terminal, effects: readonly EffectView[]): string {
   if (effects.length === 0) return ''
-  const columns = {
-    effect: (effect: EffectView) => effect.effect_type + (effect.compensates_effect_id === null ? '' : ' (undo)'),
-    status: ({ status }: EffectView) => wordsOf(status),
-    attempt: ({ attempt, max_attempts }: EffectView) => `${attempt} of ${max_attempts}`,
-    error: ({ error, run_after }: EffectView) => error && error + (run_after === null ? '' : `; again ${run_after}`),
+  const columns: TableColumns<EffectView> = {
+    effect: (effect) => effect.effect_type + (effect.compensates_effect_id === null ? '' : ' (undo)'),
+    status: ({ status }) => wordsOf(status),
+    attempt: ({ attempt, max_attempts }) => `${attempt} of ${max_attempts}`,
+    error: ({ error, run_after }, when) => error && error + (run_after === null ? '' : `; again ${when(run_after)}`),
   }
-  return `\n${table(columns, effects)}`
+  return `\n${table(terminal, columns, effects, { long: 'wrap' })}`
 }
 
 /** Adds to a waiting command who answers its approvals; keeps the hint where the server does not answer. */

@@ -22,10 +22,7 @@ describe('commands list', () => {
     assert.equal(code, 0, err)
     assert.equal(heard.length, 1)
     assert.equal(out.split('\n').length, 3)
-    assert.match(
-      out,
-      /cmd_0197\S+\s+waiting for approval\s+2026-05-01T10:00:00\.000Z\s+Refund\\u\{1b\}\[2J\\u\{a\}Order/,
-    )
+    assert.match(out, /cmd_0197\S+\s+waiting for approval\s+10:00, 2 h ago\s+Refund\\u\{1b\}\[2J\\u\{a\}Order/)
     assert.match(err, /--cursor c1/)
   })
 
@@ -113,9 +110,9 @@ describe('commands show', () => {
     assert.match(out, /^Refund Order has failed\n/)
     assert.match(out, /error +the card was refused \(validation_error\)\n/)
     assert.match(out, /run +2\n/)
-    assert.match(out, /retry +requester, admin +Run it again; what succeeded is kept\. +concord retry cmd_0197/)
-    assert.match(out, /undo +requester, admin +Undo what it did before it failed\. +concord undo cmd_0197/)
-    assert.match(out, /wait +concord +It goes on\. +concord why cmd_0197/)
+    assert.match(out, /retry +Run it again; what succeeded is kept \(requester, admin\)\n +concord retry cmd_0197/)
+    assert.match(out, /undo +Undo what it did before it failed \(requester, admin\)\n +concord undo cmd_0197/)
+    assert.match(out, /wait +It goes on \(concord\)\n +concord why cmd_0197/)
     assert.match(out, /connector\.bank\.pay +failed +3 of 3 +no answer\n/)
     assert.match(out, /compensation\.bank\.refund \(undo\) +succeeded/)
   })

@@ -21,10 +21,12 @@ import {
   type ViewOf,
   showAnswer,
   table,
+  type TableColumns,
   verb,
   type Verbs,
 } from './noun.ts'
-import { type Cli, colorsOf, wordsOf } from './terminal.ts'
+import { type Cli, colorsOf, type Terminal, wordsOf } from './terminal.ts'
+import { sayClock } from './times.ts'
 
 const ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
 const REASON = ['--reason <text>', 'the reason, for the record'] as const
@@ -46,7 +48,7 @@ export const commands = noun('list commands, show one, supply missing input', (c
     columns: {
       id: ({ command_id }) => command_id,
       status: statusWords,
-      created: ({ created_at }) => created_at,
+      created: ({ created_at }, when) => when(created_at),
       task: ({ task_name, command_type }) => task_name ?? command_type,
     },
   }),
@@ -145,7 +147,7 @@ export function commandVerbs(cli: Cli): Verbs {
       async run(id: string, { preview, reason }: { preview?: boolean; reason?: string }) {
         const path = pathOf('command', id, '/undo')
         if (preview === true)
-          return showAnswer(cli, await askServer<UndoPreview>(cli, 'GET', path), (view) => formatUndo(view))
+          return showAnswer(cli, await askServer<UndoPreview>(cli, 'GET', path), (view) => formatUndo(terminal, view))
         const asked = await askServer<ViewOf<typeof submittedView>>(cli, 'POST', path, fieldsOf({ reason }))
         return showAnswer(cli, asked, async ({ command_id: undo, status }) => {
           const who = status === 'waiting_for_approval' ? await listWhoAnswers(cli, undo) : []
@@ -164,7 +166,7 @@ export function commandVerbs(cli: Cli): Verbs {
         const parts = [
           `${colorsOf(terminal).bold(showLine(summary))}\n`,
           archived_note ? `${showLine(archived_note)}\n` : '',
-          chain.length === 0 ? '' : table(steps, chain),
+          chain.length === 0 ? '' : formatChain(terminal, chain),
           truncated ? `These are the first events. concord history show ${id} shows all of them.\n` : '',
           asked.length === 0 ? '' : `${asked.join('\n')}\n`,
         ]
@@ -181,7 +183,7 @@ const KEPT: Readonly<Record<UndoPreview['kept'][number]['why'], string>> = {
   too_late: 'stays: it is too late to undo it',
 }
 
-function formatUndo({ refused, undone, kept, request }: UndoPreview): string {
+function formatUndo(terminal: Terminal, { refused, undone, kept, request }: UndoPreview): string {
   const lines = [
     ...undone.map(({ effect_type, undo }) => ({ effect: effect_type, undo: `is undone by ${undo}` })),
     ...kept.map(({ effect_type, why }) => ({ effect: effect_type, undo: KEPT[why] })),
@@ -193,12 +195,15 @@ function formatUndo({ refused, undone, kept, request }: UndoPreview): string {
   const approvers = request?.approvals.map(({ approver }) => approver).join(', ') ?? ''
   const decided = request?.policy && `policy: ${wordsOf(request.policy.decision)}${approvers && `, by ${approvers}`}`
   const said = refused ? showLine(refused.reason) : (decided ?? '')
-  return `${lines.length === 0 ? '' : `${table(columns, lines)}\n`}${said}\n`
+  return `${lines.length === 0 ? '' : `${table(terminal, columns, lines, { long: 'wrap' })}\n`}${said}\n`
 }
 
-const steps = {
-  when: ({ at }: Explanation['chain'][number]) => at,
-  step: ({ kind }: Explanation['chain'][number]) => kind,
-  by: ({ by, by_name }: Explanation['chain'][number]) => by_name ?? by,
-  what: ({ text }: Explanation['chain'][number]) => text,
+function formatChain(terminal: Terminal, chain: Explanation['chain']): string {
+  const columns: TableColumns<Explanation['chain'][number]> = {
+    when: ({ at }) => sayClock(terminal, at),
+    step: ({ kind }) => kind,
+    by: ({ by, by_name }) => by_name ?? by,
+    what: ({ text }) => text,
+  }
+  return table(terminal, columns, chain, { long: 'wrap' })
 }

@@ -41,7 +41,7 @@ export const connectors = noun('list connectors, show one, list its calls', (cli
       description: 'show a connector and the contract of every operation',
       examples: ['concord connectors show hotel_booking'],
       ask: (id: string) => askServer<DetailView>(cli, 'GET', at(id)),
-      say: formatConnector,
+      say: (connector) => formatConnector(terminal, connector),
     }),
     'definitions <id>': definitions(
       'definitions',
@@ -64,7 +64,7 @@ export const connectors = noun('list connectors, show one, list its calls', (cli
       at: (id, { status, limit, cursor }) => at(id, `/invocations${queryOf({ status, limit, cursor })}`),
       none: () => 'There are no calls.',
       columns: {
-        begun: ({ created_at }) => created_at,
+        begun: ({ created_at }, when) => when(created_at),
         operation: ({ operation }) => operation,
         status: ({ status }) => status,
         took: ({ latency_ms }) => (latency_ms === null ? '' : `${latency_ms} ms`),
@@ -103,11 +103,11 @@ const operations = {
   'what it does': ({ description }: OperationView) => description,
 }
 
-function formatConnector(connector: DetailView): string {
+function formatConnector(terminal: Terminal, connector: DetailView): string {
   const { mode, scopes } = connector.auth
   return [
     `${showLine(connector.connector_id)}  ${showLine(connector.description)}\n`,
     `  authenticates by ${showLine(mode)}, scopes ${shortJson(scopes, 200)}, limits ${limitsOf(connector)}\n`,
-    table(operations, connector.operations),
+    table(terminal, operations, connector.operations),
   ].join('')
 }

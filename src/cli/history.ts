@@ -6,7 +6,9 @@ import { decodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { mapAnswer, noun, verb } from './noun.ts'
-import { counted, formatTable, shortJson, type Terminal } from './terminal.ts'
+import { formatTable } from './layout.ts'
+import { counted, shortJson, type Terminal } from './terminal.ts'
+import { sayClock, sayTime } from './times.ts'
 
 const LISTED = '`concord commands list` shows the ids of commands'
 const configOf = ({ environment, folder }: Terminal): Decision<Config> => readConfig(environment, folder)
@@ -113,10 +115,17 @@ function sayArchived(terminal: Terminal, moved: ReturnType<typeof archivedJson>)
 
 function sayHistory(terminal: Terminal, { archived, events }: HistoryView): void {
   const rows = events.map(({ created_at, event_type, actor, payload, file }) =>
-    [created_at, event_type, actor, file === null ? 'database' : 'archive', shortJson(payload, 120)].map(showLine),
+    [
+      sayClock(terminal, created_at),
+      event_type,
+      actor,
+      file === null ? 'database' : 'archive',
+      shortJson(payload, 120),
+    ].map(showLine),
   )
-  terminal.out(formatTable(['when', 'event', 'by', 'from', 'what'], rows))
-  for (const { file, archived_at } of archived) terminal.out(`archived ${archived_at} in ${showLine(file)}\n`)
+  terminal.out(formatTable(terminal, ['when', 'event', 'by', 'from', 'what'], rows))
+  for (const { file, archived_at } of archived)
+    terminal.out(`archived ${sayTime(terminal, archived_at)} in ${showLine(file)}\n`)
 }
 
 function sayVerified(terminal: Terminal, findings: readonly ArchiveFinding[]): void {
@@ -129,7 +138,7 @@ function sayVerified(terminal: Terminal, findings: readonly ArchiveFinding[]): v
   if (rest.length === 0) return
   // The file has its own column.
   const rows = rest.map(({ state, file, found }) => [state, file, (found ?? '').replace(`${file} `, '')].map(showLine))
-  terminal.out(formatTable(['state', 'file', 'found'], rows))
+  terminal.out(formatTable(terminal, ['status', 'file', 'found'], rows, { long: 'wrap' }))
 }
 
 /** A stopped check has not read every file. */

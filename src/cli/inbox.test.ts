@@ -13,10 +13,13 @@ const terminal = {
   folder: '/',
   stdin: () => Readable.from([]),
   isTty: false,
+  columns: undefined,
+  now: () => new Date('2026-05-01T12:00:00.000Z'),
+  zone: 'UTC',
   stop: new AbortController().signal,
 }
 const shown = (more: Parameters<typeof anApprovalView>[0], at = '2999-05-01T08:55:00.000Z') =>
-  formatApproval(terminal, anApprovalView(more), Date.parse(at))
+  formatApproval({ ...terminal, now: () => new Date(at) }, anApprovalView(more))
 
 describe('inbox', () => {
   test('shows the eight items, the deadline in both forms, and both answers', async () => {
@@ -31,7 +34,7 @@ describe('inbox', () => {
       /if yes +Money is sent\. Run it as shown\./,
       /if no +Do not run it\./,
       /risk +medium/,
-      /until +2999-05-01T10:00:00\.000Z, in \d+ d/,
+      /until +01 May 2999 10:00, in \d+ d/,
       new RegExp(`concord approve ${APPROVAL_ID} \\| concord deny ${APPROVAL_ID} --reason`),
     ]) {
       assert.match(out, said)
@@ -40,7 +43,7 @@ describe('inbox', () => {
   })
 
   test('shows the remaining time, an expired deadline, and a missing deadline', () => {
-    assert.match(shown({}), /in 1 h 5 min; without a decision it is then refused/)
+    assert.match(shown({}), /10:00, in 1 h; without a decision it is then refused/)
     assert.match(shown({}, '2999-05-01T10:00:00.000Z'), /which has passed/)
     assert.match(shown({ expires_at: null }), /does not expire/)
   })

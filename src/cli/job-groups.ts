@@ -27,14 +27,14 @@ export const jobGroups = noun('local jobs that run together, in parallel or in s
     examples: ['concord job-groups list --limit 5'],
     ask: ({ scheduler, jobs }: OnFile, { limit }: { limit: number }) =>
       mapAnswer(jobs.listGroups(scheduler, { limit }), (rows) => ({ groups: rows.map(jobs.toGroupView) })),
-    say: ({ groups }) => (groups.length === 0 ? 'no groups\n' : table(columns, groups)),
+    say: ({ groups }) => (groups.length === 0 ? 'no groups\n' : table(cli.terminal, columns, groups)),
   }),
   'show <group>': fileVerb({
     description: 'show one group: its rules, its status, its members by outcome',
     examples: ['concord job-groups show jgrp_0197…'],
     ask: ({ scheduler, jobs }: OnFile, id: string) =>
       withId('job_group', id, (groupId) => mapAnswer(jobs.readGroup(scheduler, groupId), jobs.toGroupView)),
-    say: (group) => table(columns, [group]),
+    say: (group) => table(cli.terminal, columns, [group]),
   }),
 }))
 

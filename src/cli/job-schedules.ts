@@ -1,12 +1,13 @@
-/** `concord jobs schedule`: cron schedules of local jobs; `concord scheduler run` fires them. */
+/** `concord jobs schedules`: cron schedules of local jobs; `concord scheduler run` fires them. */
 import type { Scheduler, StoredSchedule, StoredTemplate } from '#app/scheduler'
 import { type Decision, quote, refuse } from '#kernel/refusal'
 import { fieldsOf } from './client.ts'
 import { findTemplate } from './job-templates.ts'
 import { fileVerb, findJobSchedule, type Jobs, type OnFile, type WorkFlags, workOf, workOptions } from './jobs-file.ts'
-import { mapAnswer, noun, parseTime, parseWhole, table } from './noun.ts'
+import { mapAnswer, noun, parseTime, parseWhole, table, type When } from './noun.ts'
 import { findServerSchedule } from './schedules.ts'
 import type { Cli } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 type ScheduleView = ReturnType<Jobs['toScheduleView']>
 type AddFlags = WorkFlags & {
@@ -19,11 +20,11 @@ type AddFlags = WorkFlags & {
   overlap?: 'skip' | 'queue'
 }
 
-export const jobSchedule = noun('schedules of local jobs (for commands of a server see `schedules`)', (cli) => {
+export const jobSchedules = noun('schedules of local jobs (for commands of a server see `schedules`)', (cli) => {
   const toggle = (name: 'enable' | 'disable', description: string) =>
     fileVerb({
       description,
-      examples: [`concord jobs schedule ${name} nightly`],
+      examples: [`concord jobs schedules ${name} nightly`],
       async ask(on: OnFile, named: string) {
         const { scheduler, jobs } = on
         const found = await find(cli, on, name, named)
@@ -31,7 +32,8 @@ export const jobSchedule = noun('schedules of local jobs (for commands of a serv
         const changed = jobs.changeSchedule(scheduler, found.value.schedule_id, { enabled: name === 'enable' })
         return mapAnswer(changed, jobs.toScheduleView)
       },
-      say: ({ enabled, next_trigger_at }) => (enabled ? `next at ${next_trigger_at}\n` : 'switched off\n'),
+      say: ({ enabled, next_trigger_at }) =>
+        enabled ? `next at ${next_trigger_at && sayTime(cli.terminal, next_trigger_at)}\n` : 'switched off\n',
     })
   return {
     'add [command...]': fileVerb({
@@ -50,26 +52,26 @@ export const jobSchedule = noun('schedules of local jobs (for commands of a serv
         ['--overlap <policy>', 'while its last job is running: skip or queue (default: queue)'],
       ],
       examples: [
-        'concord jobs schedule add --name nightly --cron "30 2 * * *" --zone Europe/Berlin -- node report.mjs',
+        'concord jobs schedules add --name nightly --cron "30 2 * * *" --zone Europe/Berlin -- node report.mjs',
       ],
       ask: ({ scheduler, jobs }: OnFile, words: string[], flags: AddFlags) =>
         mapAnswer(create(cli, scheduler, jobs, words, flags), jobs.toScheduleView),
       say: ({ schedule_id, next_trigger_at, name }) => [
         `${schedule_id}\n`,
-        `next at ${next_trigger_at ?? 'no time'}; \`concord jobs schedule next ${quote(name)}\` shows more\n`,
+        `next at ${next_trigger_at === null ? 'no time' : sayTime(cli.terminal, next_trigger_at)}; \`concord jobs schedules next ${quote(name)}\` shows more\n`,
       ],
     }),
     list: fileVerb({
       description: 'list schedules and their next times',
-      examples: ['concord jobs schedule list --json'],
+      examples: ['concord jobs schedules list --json'],
       ask: ({ scheduler, jobs }: OnFile) =>
         mapAnswer(jobs.readPlans(scheduler), (plans) => ({ schedules: plans.schedules.map(jobs.toScheduleView) })),
-      say: ({ schedules }) => (schedules.length === 0 ? 'no schedules\n' : table(columns, schedules)),
+      say: ({ schedules }) => (schedules.length === 0 ? 'no schedules\n' : table(cli.terminal, columns, schedules)),
     }),
     'next <schedule>': fileVerb({
       description: 'show the next times of a schedule, in UTC and in its zone',
       options: [['--count <count>', 'how many (default: 5)', parseWhole, 5]],
-      examples: ['concord jobs schedule next nightly --count 10'],
+      examples: ['concord jobs schedules next nightly --count 10'],
       async ask(on: OnFile, named: string, flags: { count: number }) {
         const { scheduler, jobs } = on
         const found = await find(cli, on, 'show', named)
@@ -88,7 +90,7 @@ export const jobSchedule = noun('schedules of local jobs (for commands of a serv
     'disable <schedule>': toggle('disable', 'disable a schedule'),
     'remove <schedule>': fileVerb({
       description: 'remove a schedule; the jobs it created stay',
-      examples: ['concord jobs schedule remove nightly'],
+      examples: ['concord jobs schedules remove nightly'],
       async ask(on: OnFile, named: string) {
         const { scheduler, jobs } = on
         const found = await find(cli, on, 'remove', named)
@@ -115,7 +117,8 @@ const columns = {
   name: ({ name }: ScheduleView) => name,
   cron: ({ cron_expression }: ScheduleView) => cron_expression,
   zone: ({ timezone }: ScheduleView) => timezone,
-  next: ({ enabled, next_trigger_at }: ScheduleView) => (enabled ? (next_trigger_at ?? 'never') : 'switched off'),
+  next: ({ enabled, next_trigger_at }: ScheduleView, when: When) =>
+    enabled ? (next_trigger_at === null ? 'never' : when(next_trigger_at)) : 'switched off',
 }
 
 function create(

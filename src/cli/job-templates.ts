@@ -6,7 +6,7 @@ import { showLine } from '#kernel/visible-text'
 import { fieldsOf } from './client.ts'
 import { fileVerb, type Jobs, readId, type WorkFlags, workOf, workOptions, type OnFile } from './jobs-file.ts'
 import { parseNamed } from './json-source.ts'
-import { mapAnswer, noun, parseWhole, table } from './noun.ts'
+import { mapAnswer, noun, parseWhole, table, type When } from './noun.ts'
 
 type TemplateView = ReturnType<Jobs['toTemplateView']>
 type AddFlags = WorkFlags & { name: string; schema?: string; priority?: number }
@@ -41,7 +41,7 @@ export const jobTemplates = noun('named descriptions of local jobs', (cli) => ({
     examples: ['concord job-templates list --json'],
     ask: ({ scheduler, jobs }: OnFile) =>
       mapAnswer(jobs.readPlans(scheduler), (plans) => ({ templates: plans.templates.map(jobs.toTemplateView) })),
-    say: ({ templates }) => (templates.length === 0 ? 'no templates\n' : table(columns, templates)),
+    say: ({ templates }) => (templates.length === 0 ? 'no templates\n' : table(cli.terminal, columns, templates)),
   }),
   'show <template>': fileVerb({
     description: 'show one template, by name or id',
@@ -50,7 +50,7 @@ export const jobTemplates = noun('named descriptions of local jobs', (cli) => ({
       mapAnswer(findTemplate(scheduler, jobs, named), jobs.toTemplateView),
     say(template) {
       const schema = template.params_schema && `schema  ${showLine(JSON.stringify(template.params_schema))}\n`
-      return `${table(columns, [template])}params  ${showLine(JSON.stringify(template.params))}\n${schema ?? ''}`
+      return `${table(cli.terminal, columns, [template])}params  ${showLine(JSON.stringify(template.params))}\n${schema ?? ''}`
     },
   }),
   'change <template>': fileVerb({
@@ -92,7 +92,7 @@ const columns = {
   name: ({ name }: TemplateView) => name,
   type: ({ job_type }: TemplateView) => job_type,
   priority: ({ priority }: TemplateView) => String(priority),
-  updated: ({ updated_at }: TemplateView) => updated_at,
+  updated: ({ updated_at }: TemplateView, when: When) => when(updated_at),
 }
 
 function readSchema(text: string | undefined): Decision<JsonObject | null | undefined> {

@@ -60,7 +60,7 @@ export function fileVerb<Args extends unknown[], Answer>(
 
 const WHERE = {
   job: '`concord jobs list` shows the ids of jobs.',
-  schedule: '`concord jobs schedule list` shows the ids and names of schedules.',
+  schedule: '`concord jobs schedules list` shows the ids and names of schedules.',
   job_group: '`concord job-groups list` shows the ids of groups.',
   job_template: '`concord job-templates list` shows the ids and names of templates.',
   reservation: '`concord reservations list` shows the ids of reservations.',

@@ -7,7 +7,8 @@ import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { fileVerb, type Jobs, reportsOf, workText, type OnFile } from './jobs-file.ts'
 import { type Add, parseTime } from './noun.ts'
-import { type Cli, colorsOf, formatTable, type VerbResult } from './terminal.ts'
+import { formatTable } from './layout.ts'
+import { type Cli, colorsOf, type VerbResult } from './terminal.ts'
 
 type WatchFlags = { every: number; once?: true; untilIdle?: true }
 type Picture = {
@@ -109,7 +110,7 @@ function draw({ terminal }: Cli, scheduler: Scheduler, jobs: Jobs, { running, qu
     ]),
   ]
   const head = `${running.length} running, ${queue.ready} queued, ${queue.held} held back`
-  return `${color.bold(head)}\n${formatTable(['job', 'state', 'time', 'work', 'progress'], rows)}\n`
+  return `${color.bold(head)}\n${formatTable(terminal, ['job', 'status', 'time', 'work', 'progress'], rows)}\n`
 }
 
 /** The last line that a job printed, as its progress. */

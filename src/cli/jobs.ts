@@ -5,7 +5,7 @@ import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { fieldsOf } from './client.ts'
-import { jobSchedule } from './job-schedules.ts'
+import { jobSchedules } from './job-schedules.ts'
 import { findTemplate } from './job-templates.ts'
 import {
   fileVerb,
@@ -21,7 +21,10 @@ import {
 } from './jobs-file.ts'
 import { logs, directVerb } from './jobs-run.ts'
 import { watch } from './jobs-watch.ts'
-import { mapAnswer, noun, parseTime, parseWhole, table } from './noun.ts'
+import { formatFacts } from './layout.ts'
+import { mapAnswer, noun, parseTime, parseWhole, table, type When } from './noun.ts'
+import { type Terminal, tint } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 type AddFlags = WorkFlags & { template?: string; priority?: number; notBefore?: string; group?: string }
 type ListFlags = { all?: true; state?: string; type?: string; limit?: number }
@@ -69,7 +72,7 @@ export const jobs = noun('local jobs of one file, without a server', (cli) => ({
     examples: ['concord jobs list --state failed --limit 5'],
     ask: ({ scheduler, jobs }: OnFile, flags: ListFlags) =>
       mapAnswer(listWanted(scheduler, jobs, flags), (rows) => ({ jobs: rows.map(jobs.toJobReportView) })),
-    say: ({ jobs: rows }) => (rows.length === 0 ? 'no jobs\n' : table(columns, rows)),
+    say: ({ jobs: rows }) => (rows.length === 0 ? 'no jobs\n' : table(cli.terminal, columns, rows)),
   }),
   'show <job>': fileVerb({
     description: 'show one job, its run, and the chain of its retries',
@@ -83,7 +86,7 @@ export const jobs = noun('local jobs of one file, without a server', (cli) => ({
           chain: chain.map(jobs.toJobReportView),
         }))
       }),
-    say: describe,
+    say: (found) => describe(cli.terminal, found),
   }),
   'move <job>': fileVerb({
     description: 'change the position of a queued job',
@@ -121,16 +124,16 @@ export const jobs = noun('local jobs of one file, without a server', (cli) => ({
   'logs <job>': logs(cli),
   'run-direct [command...]': directVerb(cli),
   watch: watch(cli),
-  schedule: jobSchedule,
+  schedules: jobSchedules,
 }))
 
 const columns = {
   job: ({ job }: ReportView) => job.job_id,
   type: ({ job }: ReportView) => job.job_type,
-  state: ({ job, run }: ReportView) =>
+  status: ({ job, run }: ReportView) =>
     run?.status?.toLowerCase() ?? (job.hold === null ? job.state : `${job.state} (${job.hold})`),
   priority: ({ job }: ReportView) => String(job.priority),
-  created: ({ job }: ReportView) => job.created_at,
+  created: ({ job }: ReportView, when: When) => when(job.created_at),
   work: ({ job }: ReportView) => workText(job),
 }
 
@@ -158,30 +161,31 @@ function listWanted(scheduler: Scheduler, jobs: Jobs, flags: ListFlags): Decisio
   return queue.ok ? reportsOf(scheduler, jobs, [...running.value, ...queue.value.jobs]) : queue
 }
 
-function describe({ job, run, chain }: ReportView & { chain: readonly ReportView[] }): string {
-  const lines: [string, string | null | undefined][] = [
+function describe(terminal: Terminal, { job, run, chain }: ReportView & { chain: readonly ReportView[] }): string {
+  const when = (instant: string | null | undefined) => instant && sayTime(terminal, instant)
+  const status = tint(terminal, job.state)
+  return formatFacts(terminal, 10, [
     ['job', job.job_id],
-    ['type', job.job_type],
-    ['state', job.hold === null ? job.state : `${job.state}, held back: ${job.hold}`],
-    ['not before', job.not_before],
+    ['type', showLine(job.job_type)],
+    ['status', job.hold === null ? status : `${status}, held back: ${job.hold}`],
+    ['not before', when(job.not_before)],
     ['priority', `${job.priority} (position ${job.position})`],
-    ['params', JSON.stringify(job.params)],
-    ['created', job.created_at],
-    ['started', run?.started_at],
-    ['finished', run?.finished_at],
+    ['params', showLine(JSON.stringify(job.params))],
+    ['created', when(job.created_at)],
+    ['started', when(run?.started_at)],
+    ['finished', when(run?.finished_at)],
     ['outcome', run?.status],
     ['exit code', run?.exit_code == null ? null : String(run.exit_code)],
-    ['error', run?.error],
+    ['error', run?.error && showLine(run.error)],
     ['retry', run?.retry_decided],
-    ['artifacts', run && run.artifacts.length > 0 ? run.artifacts.join(', ') : null],
-    ['log', run?.log_path],
+    ['artifacts', run && run.artifacts.length > 0 ? run.artifacts.map(showLine).join(', ') : null],
+    ['log', run?.log_path && showLine(run.log_path)],
     [
       'took',
       run?.finished_at == null ? null : describeDuration(Date.parse(run.finished_at) - Date.parse(run.started_at)),
     ],
     ['chain', chain.length > 1 ? chain.map((each) => each.job.job_id).join(' → ') : null],
-  ]
-  return lines.flatMap(([name, value]) => (value == null ? [] : [`${name.padEnd(11)} ${showLine(value)}\n`])).join('')
+  ])
 }
 
 function move(scheduler: Scheduler, jobs: Jobs, jobId: string, flags: MoveFlags): Decision<StoredJob> {

@@ -46,8 +46,9 @@ export const keys = noun('create, list and revoke API keys', (cli) => ({
       kind: ({ kind }) => kind,
       agent: ({ agent, tools }) => (agent === null ? '' : `${agent}: ${tools?.join(', ')}`),
       role: ({ role }) => role,
-      state: ({ revoked_at, expires_at }) => (revoked_at ? 'revoked' : expires_at ? `until ${expires_at}` : 'active'),
-      'last used': ({ last_used_at }) => last_used_at ?? 'never',
+      status: ({ revoked_at, expires_at }, when) =>
+        revoked_at ? 'revoked' : expires_at ? `until ${when(expires_at)}` : 'active',
+      'last used': ({ last_used_at }, when) => (last_used_at === null ? 'never' : when(last_used_at)),
     },
   }),
   'revoke <id>': verb({

@@ -3,8 +3,9 @@ import type { consentView, erasureView, forgetPreviewView, holdView } from '#dom
 import { shownId } from '#kernel/ids'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
-import { limitOption, noun, type Said, type ViewOf, table, verb, type Verbs } from './noun.ts'
+import { limitOption, noun, type Said, type ViewOf, table, verb, type Verbs, type When } from './noun.ts'
 import { type Cli, colorsOf, type Terminal, wordsOf } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 type ConsentView = ViewOf<typeof consentView>
 type HoldView = ViewOf<typeof holdView>
@@ -20,7 +21,7 @@ const consentColumns = {
   of: ({ subject }: ConsentView) => subject,
   to: ({ memory_type }: ConsentView) => wordsOf(memory_type),
   scope: ({ scope }: ConsentView) => wordsOf(scope),
-  state: ({ revoked_at }: ConsentView) => (revoked_at === null ? 'given' : `revoked ${revoked_at}`),
+  status: ({ revoked_at }: ConsentView, when: When) => (revoked_at === null ? 'given' : `revoked ${when(revoked_at)}`),
 }
 
 export const consent = noun('grant, revoke and list consents', (cli) => {
@@ -53,7 +54,7 @@ export const consent = noun('grant, revoke and list consents', (cli) => {
       examples: ['concord memory consent list --subject customer:4711'],
       ask: ({ subject, limit }: { subject?: string; limit: number }) =>
         askServer<Page<ConsentView>>(cli, 'GET', `/memory/consents${queryOf({ subject, limit })}`),
-      say: ({ items }) => table(consentColumns, items),
+      say: ({ items }) => table(cli.terminal, consentColumns, items),
     }),
   }
 })
@@ -61,7 +62,8 @@ export const consent = noun('grant, revoke and list consents', (cli) => {
 const holdColumns = {
   id: ({ memory_hold_id }: HoldView) => memory_hold_id,
   by: ({ placed_by }: HoldView) => placed_by,
-  state: ({ released_at }: HoldView) => (released_at === null ? 'active' : `released ${released_at}`),
+  status: ({ released_at }: HoldView, when: When) =>
+    released_at === null ? 'active' : `released ${when(released_at)}`,
   why: ({ reason }: HoldView) => reason,
 }
 
@@ -88,7 +90,7 @@ export const hold = noun('place, release and list holds (administrators)', (cli)
     examples: ['concord memory hold list --subject customer:4711'],
     ask: ({ subject }: { subject: string }) =>
       askServer<Page<HoldView>>(cli, 'GET', `/memory/holds${queryOf({ subject })}`),
-    say: ({ items }) => table(holdColumns, items),
+    say: ({ items }) => table(cli.terminal, holdColumns, items),
   }),
 }))
 
@@ -118,7 +120,7 @@ export function forgetVerbs(cli: Cli): Verbs {
       description: 'show the result of a request to forget, with its certificate',
       examples: [`concord memory erasure ${ERASURE}`],
       ask: (id: string) => askServer<ErasureView>(cli, 'GET', pathOf('memory_erasure', id)),
-      say: formatErasure,
+      say: (view) => formatErasure(terminal, view),
     }),
   }
 }
@@ -136,8 +138,8 @@ function showPreview(terminal: Terminal, view: PreviewView): void {
     const shown = showLine(shownId(kind.replace(/^derived_/, ''), id))
     terminal.out(`  ${kind.padEnd(18)}  ${shown}${is_held ? '  held' : ''}\n`)
   }
-  if (view.consents.length > 0) terminal.out(`\n${bold('consents')}\n${table(consentColumns, view.consents)}`)
-  if (view.holds.length > 0) terminal.out(`\n${bold('holds')}\n${table(holdColumns, view.holds)}`)
+  if (view.consents.length > 0) terminal.out(`\n${bold('consents')}\n${table(terminal, consentColumns, view.consents)}`)
+  if (view.holds.length > 0) terminal.out(`\n${bold('holds')}\n${table(terminal, holdColumns, view.holds)}`)
   terminal.err(
     view.may_erase
       ? 'nothing was changed; add --yes to request it\n'
@@ -145,7 +147,7 @@ function showPreview(terminal: Terminal, view: PreviewView): void {
   )
 }
 
-function formatErasure(view: ErasureView): Said {
+function formatErasure(terminal: Terminal, view: ErasureView): Said {
   const { memory_erasure_id: id, certificate } = view
   if (view.outcome === null)
     return [
@@ -154,5 +156,5 @@ function formatErasure(view: ErasureView): Said {
     ]
   if (certificate === null) return `${id} was dropped; nothing was erased\n`
   const counts = formatCounts((certificate['counts'] ?? {}) as Readonly<Record<string, number>>)
-  return `${id} was carried out ${view.closed_at ?? ''}\n${counts}  certificate  ${view.certificate_hash ?? ''}\n`
+  return `${id} was carried out ${view.closed_at === null ? '' : sayTime(terminal, view.closed_at)}\n${counts}  certificate  ${view.certificate_hash ?? ''}\n`
 }

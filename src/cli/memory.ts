@@ -6,7 +6,9 @@ import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { parseNamed } from './json-source.ts'
 import { consent, forgetVerbs, hold } from './memory-keeping.ts'
 import { limitOption, listVerb, noun, type PageFlags, moreOf, paging, type ViewOf, verb } from './noun.ts'
-import { colorsOf, type Fact, formatFacts, shortJson, type Terminal, wordsOf } from './terminal.ts'
+import { type Fact, formatFacts } from './layout.ts'
+import { colorsOf, shortJson, type Terminal, tint, wordsOf } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 type MemoryView = ViewOf<typeof memoryView>
 type CandidateView = ViewOf<typeof candidateView> & Partial<ViewOf<typeof candidateDetailView>>
@@ -52,7 +54,7 @@ export const memory = noun('search memories, propose new ones, forget', (cli) =>
       each: (item) => formatMemory(terminal, item),
     }),
     'show <id>': verb({
-      description: 'show one memory in any state; the read is recorded',
+      description: 'show one memory in any status; the read is recorded',
       examples: [`concord memory show ${MEMORY}`],
       ask: (id: string) => askServer<MemoryView>(cli, 'GET', pathOf('memory', id)),
       say: (view) => formatMemory(terminal, view),
@@ -130,13 +132,13 @@ function describe({ subject, memory_type, scope, sensitivity, fact_key }: Memory
 }
 
 function formatMemory(terminal: Terminal, memory: MemoryView): string {
-  const facts = formatFacts(10, [
+  const facts = formatFacts(terminal, 10, [
     ...describe(memory),
-    ['state', wordsOf(memory.status)],
+    ['status', tint(terminal, wordsOf(memory.status))],
     ['sure', memory.confidence === null ? null : String(memory.confidence)],
-    ['until', memory.expires_at],
+    ['until', memory.expires_at && sayTime(terminal, memory.expires_at)],
     ['replaced by', memory.superseded_by],
-    ['from', `${showLine(memory.created_by)}, ${memory.created_at}`],
+    ['from', `${showLine(memory.created_by)}, ${sayTime(terminal, memory.created_at)}`],
     ['command', memory.command_id],
   ])
   return `${colorsOf(terminal).bold(shortJson(memory.content, 2_000))}  ${memory.memory_id}\n${facts}`
@@ -145,13 +147,13 @@ function formatMemory(terminal: Terminal, memory: MemoryView): string {
 function formatCandidate(terminal: Terminal, candidate: CandidateView): string {
   const { memory_candidate_id: id, status, consents, created_by } = candidate
   const given = consents?.some(({ revoked_at }) => revoked_at === null)
-  const facts = formatFacts(10, [
+  const facts = formatFacts(terminal, 10, [
     ...describe(candidate),
-    ['state', wordsOf(status)],
+    ['status', tint(terminal, wordsOf(status))],
     ['consent', given === undefined ? null : given ? 'given' : 'none'],
     ['replaces', candidate.supersedes],
     ['became', candidate.memory_id],
-    ['from', `${showLine(created_by)}, ${candidate.created_at}`],
+    ['from', `${showLine(created_by)}, ${sayTime(terminal, candidate.created_at)}`],
     ['command', candidate.command_id],
     [
       'next',

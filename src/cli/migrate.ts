@@ -3,7 +3,9 @@ import { readConfig } from '#app/config'
 import type { SchemaMove, SchemaMoved } from '#app/migrate-store'
 import { refuse } from '#kernel/refusal'
 import { action, confirm, noun, showAnswer, yesOption } from './noun.ts'
-import { formatTable, type VerbResult } from './terminal.ts'
+import { formatTable } from './layout.ts'
+import type { Terminal, VerbResult } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 export const migrateNoun = noun('migrate the database schema up or down', (cli) => {
   const run = async (move: SchemaMove): Promise<VerbResult> => {
@@ -11,7 +13,7 @@ export const migrateNoun = noun('migrate the database schema up or down', (cli) 
     if (!config.ok) return config
     const { migrateStore } = await import('#app/migrate-store')
     const moved = await migrateStore(config.value, move)
-    const shown = await showAnswer(cli, moved, formatMoved)
+    const shown = await showAnswer(cli, moved, (done) => formatMoved(cli.terminal, done))
     return moved.ok && !moved.value.verdict.ok ? moved.value.verdict : shown
   }
   return {
@@ -44,11 +46,11 @@ export const migrateNoun = noun('migrate the database schema up or down', (cli) 
   }
 })
 
-function formatMoved(moved: SchemaMoved): string {
+function formatMoved(terminal: Terminal, moved: SchemaMoved): string {
   const steps = moved.steps.map((step) => `${step.direction === 'up' ? 'applied' : 'reverted'} ${step.name}\n`)
   const rows = [
-    ...moved.applied.map((row) => [String(row.number), row.name, row.appliedAt]),
+    ...moved.applied.map((row) => [String(row.number), row.name, sayTime(terminal, row.appliedAt)]),
     ...moved.pending.map((name) => [name.slice(0, 4).replace(/^0+/, ''), name, 'not applied']),
   ]
-  return steps.join('') + formatTable(['number', 'name', 'applied at'], rows)
+  return steps.join('') + formatTable(terminal, ['number', 'name', 'applied'], rows)
 }

@@ -23,8 +23,8 @@ describe('notifications', () => {
     assert.deepEqual([code, err], [0, 'There are more: add --cursor c1\n'])
     assert.equal(
       out,
-      `The report is there  ${ID}\n  Revenue of May.\n  sent 2026-05-31T09:00:00.000Z, unread, by ${COMMAND_ID}\n\n` +
-        `The report is there  ${ID}\n  Revenue of May.\n  sent 2026-05-31T09:00:00.000Z, read 2026-05-31T10:00:00.000Z, by ${COMMAND_ID}\n`,
+      `The report is there  ${ID}\n  Revenue of May.\n  sent 31 May 09:00, in 29 d, unread, by ${COMMAND_ID}\n\n` +
+        `The report is there  ${ID}\n  Revenue of May.\n  sent 31 May 09:00, in 29 d, read 31 May 10:00, in 29 d, by ${COMMAND_ID}\n`,
     )
     const none = await runAgainst({ 'GET /notifications?limit=50&unread=true': { items: [], next_cursor: null } }, [
       'notifications',
@@ -36,7 +36,7 @@ describe('notifications', () => {
 
   test('one is marked by its id, all by --all', async () => {
     const one = await runAgainst({ [`POST /notifications/${ID}/read`]: read }, ['notifications', 'read', ID])
-    assert.deepEqual([one.code, one.out], [0, `${ID} was read 2026-05-31T10:00:00.000Z\n`])
+    assert.deepEqual([one.code, one.out], [0, `${ID} was read 31 May 10:00, in 29 d\n`])
     const all = await runAgainst({ 'POST /notifications/read': { marked: 3 } }, ['notifications', 'read', '--all'])
     assert.deepEqual([all.code, all.out], [0, '3 marked as read\n'])
   })

@@ -5,6 +5,7 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, pathOf, queryOf } from './client.ts'
 import { action, listVerb, noun, type PageFlags, paging, type ViewOf, showAnswer } from './noun.ts'
 import { type Cli, colorsOf, type VerbResult, type Terminal } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 type NotificationView = ViewOf<typeof notificationView>
 
@@ -41,11 +42,12 @@ export const notifications = noun('list in-app messages and mark them as read', 
 function formatNotification(terminal: Terminal, { notification_id, ...notification }: NotificationView): string {
   const color = colorsOf(terminal)
   const subject = showLine(notification.subject)
-  const mark = notification.read_at === null ? color.yellow('unread') : `read ${notification.read_at}`
+  const mark =
+    notification.read_at === null ? color.yellow('unread') : `read ${sayTime(terminal, notification.read_at)}`
   return [
     `${notification.read_at === null ? color.bold(subject) : subject}  ${notification_id}\n`,
     `  ${showLine(notification.text)}\n`,
-    `  sent ${notification.created_at}, ${mark}, ${notification.command_id === null ? 'by Concord' : `by ${notification.command_id}`}\n`,
+    `  sent ${sayTime(terminal, notification.created_at)}, ${mark}, ${notification.command_id === null ? 'by Concord' : `by ${notification.command_id}`}\n`,
   ].join('')
 }
 
@@ -57,7 +59,11 @@ async function readSome(cli: Cli, ids: readonly string[]): Promise<VerbResult> {
   }
   for (const id of ids) {
     const read = await askServer<NotificationView>(cli, 'POST', `/notifications/${id}/read`)
-    const shown = await showAnswer(cli, read, ({ read_at }) => `${id} was read ${read_at ?? ''}\n`)
+    const shown = await showAnswer(
+      cli,
+      read,
+      ({ read_at }) => `${id} was read ${read_at === null ? '' : sayTime(cli.terminal, read_at)}\n`,
+    )
     if (!shown.ok) return shown
   }
   return accept(undefined)

@@ -5,7 +5,9 @@ import { parsePageLimit } from '#kernel/page-limit'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, type Page } from './client.ts'
-import { type Cli, formatTable, type VerbResult } from './terminal.ts'
+import { formatTable } from './layout.ts'
+import type { Cli, Terminal, VerbResult } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 /** Adds the description, options and action to a command that has its name. */
 export type Add = (command: Command, cli: Cli) => void
@@ -71,14 +73,20 @@ export function verb<Args extends unknown[], Answer>(
     })(command, cli)
 }
 
-/** The columns of a table by title. Cells are untrusted text and shown on one line. */
-export type TableColumns<Row> = Readonly<Record<string, (row: Row) => string | null | undefined>>
+export type When = (instant: string) => string
 
-export function table<Row>(columns: TableColumns<Row>, rows: readonly Row[]): string {
-  return formatTable(
-    Object.keys(columns),
-    rows.map((row) => Object.values(columns).map((cell) => showLine(cell(row) ?? ''))),
-  )
+/** The columns of a table by title. Cells are untrusted text and shown on one line; `when` shows an instant as a local time. */
+export type TableColumns<Row> = Readonly<Record<string, (row: Row, when: When) => string | null | undefined>>
+
+export function table<Row>(
+  terminal: Terminal,
+  columns: TableColumns<Row>,
+  rows: readonly Row[],
+  shape?: Parameters<typeof formatTable>[3],
+): string {
+  const when: When = (instant) => sayTime(terminal, instant)
+  const cells = rows.map((row) => Object.values(columns).map((cell) => showLine(cell(row, when) ?? '')))
+  return formatTable(terminal, Object.keys(columns), cells, shape)
 }
 
 /** A verb that lists the resources at a path of the server: as a table of `columns`, or as one text for `each`. */
@@ -98,7 +106,7 @@ export function listVerb<Row, Args extends unknown[]>(
       say(page, ...args) {
         if (page.items.length === 0) return ['', `${help.none(...args)}\n`]
         const { each, columns = {} } = help
-        return [each ? page.items.map(each).join('\n') : table(columns, page.items), moreOf(page)]
+        return [each ? page.items.map(each).join('\n') : table(cli.terminal, columns, page.items), moreOf(page)]
       },
     })(command, cli)
 }

@@ -4,8 +4,9 @@ import { decodeId, encodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, listAll, openClient } from './client.ts'
-import { confirm, noun, type Said, type ViewOf, table, verb, type Verbs, yesOption } from './noun.ts'
+import { confirm, noun, type Said, type ViewOf, table, verb, type Verbs, type When, yesOption } from './noun.ts'
 import type { Cli } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 type PersonView = ViewOf<typeof personView>
 type InvitedView = ViewOf<typeof invitedPersonView>
@@ -26,7 +27,7 @@ export const people = noun('invite people, change their roles, deactivate them',
   }: InvitedView): Said => {
     const name = showLine(external_id)
     if (invitation === null) return [`${user_id}\n`, `${name} signs in at the identity provider.\n`]
-    const note = `Send it to ${name}, who redeems it with \`concord people redeem\`. It works once, until ${until}.\n`
+    const note = `Send it to ${name}, who redeems it with \`concord people redeem\`. It works once, until ${until && sayTime(terminal, until)}.\n`
     const held = `It works only after ${name} or another administrator agrees: \`concord people confirm ${name}\`.\n`
     return [`${invitation}\n`, awaits_yes ? note + held : note]
   }
@@ -40,7 +41,7 @@ export const people = noun('invite people, change their roles, deactivate them',
       description: 'list the people of the organisation',
       examples: ['concord people list'],
       ask: () => listPeople(cli),
-      say: ({ items }) => table(columns, items),
+      say: ({ items }) => table(terminal, columns, items),
     }),
     'invite <who>': verb({
       description: 'invite a person: a name if they use keys, or their subject at the identity provider',
@@ -152,7 +153,7 @@ function membership(cli: Cli, say: (answer: Changed) => string): Verbs {
 
 function standIns(cli: Cli): Verbs {
   const say = ({ delegation_id, from, to, until, ended_at }: DelegationView) =>
-    `${delegation_id} ${showLine(to)} stands in for ${showLine(from)} until ${ended_at ?? until}\n`
+    `${delegation_id} ${showLine(to)} stands in for ${showLine(from)} until ${sayTime(cli.terminal, ended_at ?? until)}\n`
   return {
     delegate: verb({
       description: 'let another person decide approvals in your place until a time; administrators also for others',
@@ -174,12 +175,13 @@ function standIns(cli: Cli): Verbs {
       ask: () => listAll<DelegationView>(cli, '/delegations'),
       say: ({ items }) =>
         table(
+          cli.terminal,
           {
             id: ({ delegation_id }: DelegationView) => delegation_id,
             'in place of': ({ from }: DelegationView) => from,
             'stands in': ({ to }: DelegationView) => to,
-            until: ({ until }: DelegationView) => until,
-            ended: ({ ended_at }: DelegationView) => ended_at ?? '-',
+            until: ({ until }: DelegationView, when: When) => when(until),
+            ended: ({ ended_at }: DelegationView, when: When) => (ended_at === null ? '-' : when(ended_at)),
           },
           items,
         ),
@@ -215,5 +217,6 @@ const columns = {
   who: ({ external_id }: PersonView) => external_id,
   may: ({ role }: PersonView) => role,
   'org roles': ({ org_roles }: PersonView) => org_roles.join(', ') || '-',
-  state: ({ deactivated_at }: PersonView) => (deactivated_at ? `gone since ${deactivated_at}` : 'active'),
+  status: ({ deactivated_at }: PersonView, when: When) =>
+    deactivated_at ? `deactivated ${when(deactivated_at)}` : 'active',
 }

@@ -2,7 +2,8 @@
 import process from 'node:process'
 import { type DurationMs, formatDuration } from '#kernel/duration'
 import { fileVerb, type Jobs, withId, type OnFile } from './jobs-file.ts'
-import { mapAnswer, noun, parseTime, parseWhole, table } from './noun.ts'
+import { mapAnswer, noun, parseTime, parseWhole, table, type When } from './noun.ts'
+import { sayTime } from './times.ts'
 
 type ReservationView = ReturnType<Jobs['toReservationView']>
 
@@ -26,7 +27,7 @@ export const reservations = noun('reserve the slot of the local queue, so that n
     },
     say: ({ reservation_id: id, expires_at }) => [
       `${id}\n`,
-      `the queue is paused until ${expires_at}, or until \`concord reservations release ${id}\`\n`,
+      `the queue is paused until ${sayTime(cli.terminal, expires_at)}, or until \`concord reservations release ${id}\`\n`,
     ],
   }),
   'renew <reservation>': fileVerb({
@@ -37,7 +38,7 @@ export const reservations = noun('reserve the slot of the local queue, so that n
       withId('reservation', id, (reservationId) =>
         mapAnswer(jobs.renewReservation(scheduler, reservationId, flags.for), jobs.toReservationView),
       ),
-    say: ({ expires_at }) => `until ${expires_at}\n`,
+    say: ({ expires_at }) => `until ${sayTime(cli.terminal, expires_at)}\n`,
   }),
   'release <reservation>': fileVerb({
     description: 'release a reservation, so that the queue continues',
@@ -56,7 +57,7 @@ export const reservations = noun('reserve the slot of the local queue, so that n
       mapAnswer(jobs.readReservations(scheduler, { limit }), (rows) => ({
         reservations: rows.map(jobs.toReservationView),
       })),
-    say: ({ reservations: rows }) => (rows.length === 0 ? 'no reservations\n' : table(columns, rows)),
+    say: ({ reservations: rows }) => (rows.length === 0 ? 'no reservations\n' : table(cli.terminal, columns, rows)),
   }),
 }))
 
@@ -64,6 +65,6 @@ const columns = {
   reservation: ({ reservation_id }: ReservationView) => reservation_id,
   by: ({ reserved_by }: ReservationView) => reserved_by,
   status: ({ status }: ReservationView) => status.toLowerCase(),
-  reserved: ({ reserved_at }: ReservationView) => reserved_at,
-  until: ({ ended_at, expires_at }: ReservationView) => ended_at ?? expires_at,
+  reserved: ({ reserved_at }: ReservationView, when: When) => when(reserved_at),
+  until: ({ ended_at, expires_at }: ReservationView, when: When) => when(ended_at ?? expires_at),
 }

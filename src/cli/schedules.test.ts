@@ -16,22 +16,22 @@ const concord = (...args: string[]) => runAgainst(onServer, args, { folder })
 
 test('removing a schedule under the wrong noun names the right verb and changes nothing', async () => {
   const add = ['--name', 'nightly', '--cron', '30 2 * * *', '--', 'true']
-  assert.equal((await concord('jobs', 'schedule', 'add', ...add)).code, 0)
+  assert.equal((await concord('jobs', 'schedules', 'add', ...add)).code, 0)
   const local = await concord('schedules', 'remove', 'nightly')
   assert.deepEqual([local.code, local.heard.map(({ line }) => line)], [65, [LIST]])
   assert.match(
     local.err,
-    /There is no schedule "nightly" in this workspace\.[\s\S]*`concord jobs schedule remove nightly`/,
+    /There is no schedule "nightly" in this workspace\.[\s\S]*`concord jobs schedules remove nightly`/,
   )
-  const remote = await concord('jobs', 'schedule', 'remove', 'reports')
+  const remote = await concord('jobs', 'schedules', 'remove', 'reports')
   assert.deepEqual([remote.code, remote.heard.map(({ line }) => line)], [65, [LIST]])
   assert.match(remote.err, /There is no schedule "reports" of local jobs\.[\s\S]*`concord schedules remove reports`/)
-  assert.equal((await concord('jobs', 'schedule', 'remove', 'nightly')).code, 0)
+  assert.equal((await concord('jobs', 'schedules', 'remove', 'nightly')).code, 0)
 })
 
 test('for an unknown name, the refusal names both lists', async () => {
   const { code, err } = await concord('schedules', 'remove', 'nowhere')
   assert.equal(code, 65)
-  assert.match(err, /`concord schedules list`[\s\S]*`concord jobs schedule list`/)
-  assert.match((await concord('jobs', 'schedule', 'remove', 'nowhere')).err, /`concord jobs schedule list`/)
+  assert.match(err, /`concord schedules list`[\s\S]*`concord jobs schedules list`/)
+  assert.match((await concord('jobs', 'schedules', 'remove', 'nowhere')).err, /`concord jobs schedules list`/)
 })

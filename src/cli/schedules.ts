@@ -1,12 +1,14 @@
-/** `concord schedules`: schedules of a server that submit commands. Schedules of local jobs are `concord jobs schedule`. */
+/** `concord schedules`: schedules of a server that submit commands. Schedules of local jobs are `concord jobs schedules`. */
 import type { commandScheduleDetailView, commandScheduleView } from '#domains/command-schedules'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, listAll, queryOf } from './client.ts'
 import { hasJobSchedule } from './jobs-file.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import { mapAnswer, noun, parseTime, parseWhole, type ViewOf, table, verb } from './noun.ts'
-import { type Cli, formatFacts } from './terminal.ts'
+import { mapAnswer, noun, parseTime, parseWhole, type ViewOf, table, verb, type When } from './noun.ts'
+import { formatFacts } from './layout.ts'
+import type { Cli, Terminal } from './terminal.ts'
+import { sayTime } from './times.ts'
 
 type ScheduleView = ViewOf<typeof commandScheduleView>
 
@@ -21,21 +23,22 @@ type AddFlags = JsonFlags & {
   disabled?: boolean
 }
 
-export const schedules = noun('schedules that submit commands (for local jobs see `jobs schedule`)', (cli) => {
+export const schedules = noun('schedules that submit commands (for local jobs see `jobs schedules`)', (cli) => {
   const toggle = (name: 'enable' | 'disable', description: string) =>
     verb({
       description,
       examples: [`concord schedules ${name} nightly`],
       ask: async (named: string) =>
         askServer<ScheduleView>(cli, 'PATCH', await pathOfSchedule(cli, name, named), { enabled: name === 'enable' }),
-      say: ({ enabled, next_occurrences: [next] }) => (enabled ? `next at ${next ?? 'no time'}\n` : 'switched off\n'),
+      say: ({ enabled, next_occurrences: [next] }) =>
+        enabled ? `next at ${next === undefined ? 'no time' : sayTime(cli.terminal, next)}\n` : 'switched off\n',
     })
   return {
     list: verb({
       description: 'list the schedules of the workspace with their next and last times',
       examples: ['concord schedules list'],
       ask: async () => mapAnswer(await listSchedules(cli), ({ items }) => ({ items })),
-      say: ({ items }) => (items.length === 0 ? ['', 'There are none.\n'] : table(columns, items)),
+      say: ({ items }) => (items.length === 0 ? ['', 'There are none.\n'] : table(cli.terminal, columns, items)),
     }),
     'show <schedule>': verb({
       description: 'show one schedule, by name or id, with its next times',
@@ -47,7 +50,7 @@ export const schedules = noun('schedules that submit commands (for local jobs se
           'GET',
           await pathOfSchedule(cli, 'next', named, queryOf({ occurrences: count })),
         ),
-      say: formatSchedule,
+      say: (schedule) => formatSchedule(cli.terminal, schedule),
     }),
     add: verb({
       description: 'create a schedule that submits a command with your rights',
@@ -91,7 +94,7 @@ export const schedules = noun('schedules that submit commands (for local jobs se
       },
       say: ({ schedule_id, next_occurrences: [next] }) => [
         `${schedule_id}\n`,
-        next === undefined ? 'switched off\n' : `next at ${next}\n`,
+        next === undefined ? 'switched off\n' : `next at ${sayTime(cli.terminal, next)}\n`,
       ],
     }),
     'enable <schedule>': toggle('enable', 'enable a schedule from now on'),
@@ -113,26 +116,28 @@ const columns = {
   command: ({ command_type }: ScheduleView) => command_type,
   cron: ({ cron }: ScheduleView) => cron,
   zone: ({ time_zone }: ScheduleView) => time_zone,
-  next: ({ enabled, next_occurrences: [next] }: ScheduleView) => (enabled ? (next ?? 'never') : 'switched off'),
+  next: ({ enabled, next_occurrences: [next] }: ScheduleView, when: When) =>
+    enabled ? (next === undefined ? 'never' : when(next)) : 'switched off',
   last: lastOf,
 }
 
-function lastOf({ last_firing: last }: ScheduleView): string {
+function lastOf({ last_firing: last }: ScheduleView, when: When): string {
   if (last === null) return 'not yet'
-  return `${last.due_at} ${last.command_id ?? `refused: ${last.refusal ?? ''}`}`
+  return `${when(last.due_at)} ${last.command_id ?? `refused: ${last.refusal ?? ''}`}`
 }
 
-function formatSchedule(each: ViewOf<typeof commandScheduleDetailView>): string {
-  const facts = formatFacts(8, [
+function formatSchedule(terminal: Terminal, each: ViewOf<typeof commandScheduleDetailView>): string {
+  const when: When = (instant) => sayTime(terminal, instant)
+  const facts = formatFacts(terminal, 8, [
     ['schedule', each.schedule_id],
     ['command', each.command_type],
     ['times', `${each.cron} ${each.time_zone}${each.enabled ? '' : ', switched off'}`],
     ['overlap', each.overlap],
     ['misfire', each.misfire],
     ['from', each.origin === 'catalog' ? 'the catalog' : showLine(each.created_by)],
-    ['last', showLine(lastOf(each))],
+    ['last', showLine(lastOf(each, when))],
     ['so far', `${each.fired_count} fired, ${each.missed_count} missed, ${each.open_count} open`],
-    ...each.next_occurrences.map((time, index) => [index === 0 ? 'next' : '', time] as const),
+    ...each.next_occurrences.map((time, index) => [index === 0 ? 'next' : '', when(time)] as const),
   ])
   return `${showLine(each.name)}\n${facts}`
 }
@@ -148,7 +153,7 @@ export async function findServerSchedule(cli: Cli, named: string): Promise<Decis
   if (found) return accept(found)
   return refuse('schedules.schedule.not_found', `There is no schedule ${quote(named)} in this workspace.`, {
     path: '<schedule>',
-    hint: '`concord schedules list` shows them. `concord jobs schedule list` shows the schedules of local jobs.',
+    hint: '`concord schedules list` shows them. `concord jobs schedules list` shows the schedules of local jobs.',
   })
 }
 
@@ -157,6 +162,6 @@ async function pathOfSchedule(cli: Cli, verb: string, named: string, query = '')
   const found = await findServerSchedule(cli, named)
   if (found.ok) return accept(`/schedules/${found.value.schedule_id}${query}`)
   if (found.code !== 'schedules.schedule.not_found' || !(await hasJobSchedule(cli.terminal, named))) return found
-  const hint = `${quote(named)} is a schedule of local jobs: \`concord jobs schedule ${verb} ${named}\`.`
+  const hint = `${quote(named)} is a schedule of local jobs: \`concord jobs schedules ${verb} ${named}\`.`
   return { ...found, hint }
 }

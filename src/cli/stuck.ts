@@ -4,7 +4,8 @@ import { type Config, readConfig } from '#app/config'
 import type { StuckWork } from '#app/stuck-work'
 import { type Decision, refuse } from '#kernel/refusal'
 import { pathOf } from './client.ts'
-import { type Add, mapAnswer, noun, type Said, table, verb } from './noun.ts'
+import { type Add, mapAnswer, noun, type Said, table, verb, type When } from './noun.ts'
+import { cut } from './layout.ts'
 import type { Cli } from './terminal.ts'
 
 type Items = { readonly items: readonly StuckWork[] }
@@ -17,8 +18,8 @@ const columns = {
   id: ({ id }: StuckWork) => id,
   kind: ({ kind }: StuckWork) => kind,
   why: ({ why }: StuckWork) => why,
-  since: ({ since }: StuckWork) => since,
-  detail: ({ detail }: StuckWork) => (detail.length > 160 ? `${detail.slice(0, 159)}…` : detail),
+  since: ({ since }: StuckWork, when: When) => when(since),
+  detail: ({ detail }: StuckWork) => cut(detail, 160),
 }
 
 export const stuck = (cli: Cli): Add => {
@@ -26,7 +27,7 @@ export const stuck = (cli: Cli): Add => {
   const show =
     (none: string, said: string) =>
     ({ items }: Items): Said =>
-      items.length === 0 ? ['', `${none}\n`] : [table(columns, items), `${said}\n`]
+      items.length === 0 ? ['', `${none}\n`] : [table(cli.terminal, columns, items, { long: 'wrap' }), `${said}\n`]
   const withConfig = async (
     work: (config: Config, app: typeof import('#app/stuck-work')) => Promise<Decision<readonly StuckWork[]>>,
   ): Promise<Decision<Items>> => {

@@ -1,4 +1,4 @@
-/** The terminal a command runs in, and how results look there: refusals, tables, lists of facts, words. */
+/** The terminal a command runs in, and how results look there: colours, refusals, words. */
 import type { Readable } from 'node:stream'
 import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
@@ -13,6 +13,11 @@ export type Terminal = {
   readonly environment: Environment
   readonly folder: string
   readonly isTty: boolean
+  /** The width of the terminal. Undefined: standard output is not a terminal. */
+  readonly columns: number | undefined
+  readonly now: () => Date
+  /** The time zone of shown times. Undefined: the one of this machine. */
+  readonly zone?: string
   /** Opens standard input on first use. */
   readonly stdin: () => Readable
   /** Aborted by the first SIGINT or SIGTERM. */
@@ -30,8 +35,26 @@ export type Cli = {
   handle<Args extends unknown[]>(work: (...args: Args) => Promise<VerbResult>): (...args: Args) => Promise<void>
 }
 
-export function colorsOf(terminal: Terminal) {
-  return createColors(terminal.isTty && terminal.environment['NO_COLOR'] === undefined)
+export function colorsOf({ isTty, environment }: Pick<Terminal, 'isTty' | 'environment'>) {
+  return createColors(isTty && !environment['NO_COLOR'] && environment['TERM'] !== 'dumb')
+}
+
+/** The first words of a status, by colour. All others have none. */
+const tones = {
+  green: ['succeeded', 'completed', 'finished', 'approved', 'published', 'ready', 'active', 'given', 'read', 'ok'],
+  red: ['failed', 'rejected', 'denied', 'missing', 'damaged', 'broken'],
+  yellow: ['waiting', 'awaiting', 'blocked', 'pending', 'cancelling', 'compensating', 'unread', 'note'],
+  cyan: ['running', 'executing', 'started'],
+  dim: ['cancelled', 'expired', 'compensated', 'revoked', 'released', 'skipped', 'superseded', 'deactivated'],
+} as const
+
+/** Colours a text by the status that it begins with, or by `status`. */
+export function tint(terminal: Terminal, text: string, status = text): string {
+  const [first = ''] = status.split(/[ _]/)
+  const tone = (Object.keys(tones) as (keyof typeof tones)[]).find((each) =>
+    (tones[each] as readonly string[]).includes(first),
+  )
+  return tone === undefined ? text : colorsOf(terminal)[tone](text)
 }
 
 /** These are not failures: the work waits or continues. The exit code tells scripts that it is not done. */
@@ -50,24 +73,6 @@ export function showRefusal(terminal: Terminal, refusal: Refusal, json: boolean)
   if (refusal.path !== undefined) terminal.err(`  where  ${showLine(refusal.path)}\n`)
   terminal.err(`  next   ${showText(hintOf(refusal)).replaceAll('\n', '\n         ')}\n`)
   terminal.err(`  code   ${refusal.code}\n`)
-}
-
-/** Pads every column but the last to its widest cell. */
-export function formatTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)))
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, column) => (column === cells.length - 1 ? cell : cell.padEnd(widths[column] ?? 0)))
-      .join('  ')
-      .trimEnd()
-  return [line(head), ...rows.map(line)].map((text) => `${text}\n`).join('')
-}
-
-export type Fact = readonly [name: string, text: string | null | undefined]
-
-/** One indented line per fact; facts without a text are left out. */
-export function formatFacts(width: number, facts: readonly Fact[]): string {
-  return facts.map(([name, text]) => (text ? `  ${name.padEnd(width)}  ${text}\n` : '')).join('')
 }
 
 export function wordsOf(status: string): string {

@@ -44,12 +44,20 @@ export class ConcordCommand extends Command {
   }
 
   override error(message: string): never {
-    const [said = '', guess] = message.replace(/^error: /, '').split('\n')
+    const [said = '', guess = movedTo(message)] = message.replace(/^error: /, '').split('\n')
     const path = [this, ...ancestorsOf(this)].map((command) => command.name()).toReversed()
     const help = `\`${path.join(' ')} --help\` shows how.`
     const hint = guess === undefined ? help : `${guess.replace(/^\(|\)$/g, '')} ${help}`
     throw new UsageMistake(refuse('cli.usage', sentenceOf(said), { hint }))
   }
+}
+
+/** The commands of version 0.1 that have another name now. */
+const moved: Readonly<Record<string, string>> = { 'command-schedules': 'schedules' }
+
+function movedTo(message: string): string | undefined {
+  const name = moved[/unknown command '(.+)'/.exec(message)?.[1] ?? '']
+  return name === undefined ? undefined : `Did you mean ${name}?`
 }
 
 /** Messages of the parser begin in lower case and have no full stop. */

@@ -185,7 +185,7 @@ describe('the self-check', () => {
   test('75–78 invalid times are refused with their field and leave no template behind', async (t) => {
     const { invoke, ask } = openJobsHome(t)
     const add = (cron: string, zone = 'UTC') =>
-      invoke('jobs', 'schedule', 'add', '--name', 'n', '--cron', cron, '--zone', zone, '--json', '--', 'true')
+      invoke('jobs', 'schedules', 'add', '--name', 'n', '--cron', cron, '--zone', zone, '--json', '--', 'true')
     const cases: [string, string | undefined, string][] = [
       ['* * * *', undefined, 'cron_fields'],
       ['61 * * * *', undefined, 'cron_value'],

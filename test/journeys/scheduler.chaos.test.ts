@@ -131,7 +131,7 @@ describe('the commands', () => {
     const { invoke, startScheduler, concord, ask } = openJobsHome(t)
     const add = [
       'jobs',
-      'schedule',
+      'schedules',
       'add',
       '--name',
       'nightly',
@@ -143,12 +143,12 @@ describe('the commands', () => {
       'true',
     ]
     await concord(...add)
-    const { times } = await ask<{ times: string[] }>('jobs', 'schedule', 'next', 'nightly', '--count', '3')
+    const { times } = await ask<{ times: string[] }>('jobs', 'schedules', 'next', 'nightly', '--count', '3')
     assert.equal(times.length, 3)
-    assert.match(await concord('jobs', 'schedule', 'disable', 'nightly'), /switched off/)
-    assert.match(await concord('jobs', 'schedule', 'enable', 'nightly'), /next at/)
+    assert.match(await concord('jobs', 'schedules', 'disable', 'nightly'), /switched off/)
+    assert.match(await concord('jobs', 'schedules', 'enable', 'nightly'), /next at/)
     assert.equal((await invoke(...add)).code, 75)
-    await concord('jobs', 'schedule', 'remove', 'nightly')
+    await concord('jobs', 'schedules', 'remove', 'nightly')
     await concord(...add)
     const bad = await invoke(...add.slice(0, 5), '--cron', '99 * * * *', '--', 'true')
     assert.equal(bad.code, 65)
@@ -188,7 +188,7 @@ describe('the commands', () => {
     await concord('job-templates', 'add', '--name', 'report', '--', 'true')
     assert.match(await concord('jobs', 'add', '--template', 'report'), /^job_/)
     assert.match(
-      await concord('jobs', 'schedule', 'add', '--name', 'nightly', '--cron', '30 2 * * *', '--template', 'report'),
+      await concord('jobs', 'schedules', 'add', '--name', 'nightly', '--cron', '30 2 * * *', '--template', 'report'),
       /^sched_/,
     )
     const stranger = await invoke('jobs', 'add', '--template', 'raport')

@@ -38,6 +38,9 @@ export async function runAgainst(
     readonly folder?: string
     readonly stdin?: string
     readonly version?: string
+    /** The width of the terminal. Undefined: the output is not a terminal. */
+    readonly columns?: number
+    readonly environment?: Readonly<Record<string, string>>
     readonly stop?: AbortSignal
     readonly onHeard?: (count: number) => void
   } = {},
@@ -75,9 +78,13 @@ export async function runAgainst(
       environment: {
         CONCORD_KEY: 'ck_test',
         CONCORD_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+        ...more.environment,
       },
       folder: more.folder ?? '/',
-      isTty: false,
+      isTty: more.columns !== undefined,
+      columns: more.columns,
+      now: () => new Date('2026-05-01T12:00:00.000Z'),
+      zone: 'UTC',
       stdin: () => Readable.from(more.stdin === undefined ? [] : [Buffer.from(more.stdin)]),
       stop: more.stop ?? new AbortController().signal,
     })

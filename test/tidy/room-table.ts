@@ -91,6 +91,8 @@ export const rooms: readonly Room[] = [
       'pg',
       'nodemailer',
       '@modelcontextprotocol/client',
+      'ajv',
+      'ajv-formats',
       'node:child_process',
       'node:dns',
       'node:dns/promises',
@@ -101,6 +103,7 @@ export const rooms: readonly Room[] = [
       'node:https',
       'node:stream',
       'node:tls',
+      'node:vm',
     ],
   },
   {
@@ -132,7 +135,7 @@ export const rooms: readonly Room[] = [
     name: 'cli',
     enters: ['kernel', 'refusals', 'app', 'client'],
     types: allDomains.filter((name) => name.startsWith('domains/')),
-    packages: ['commander', 'picocolors', 'yaml', 'node:*'],
+    packages: ['commander', 'picocolors', 'string-width', 'yaml', 'node:*'],
   },
   {
     name: 'testing',

@@ -42,7 +42,7 @@ export const schedulerRefusals = {
   'scheduler.group.not_found': ['not_found', 'Check the id: `concord job-groups list` shows the groups.'],
   'scheduler.group.too_large': ['invalid', 'Submit several groups, or smaller params.'],
   'scheduler.group.halted': ['conflict', 'Submit a new group with the remaining jobs.'],
-  'scheduler.schedule.not_found': ['not_found', 'Check the id: `concord jobs schedule list` shows the schedules.'],
+  'scheduler.schedule.not_found': ['not_found', 'Check the id: `concord jobs schedules list` shows the schedules.'],
   'scheduler.schedule.name_taken': ['conflict', 'Choose another name, or change the existing one.'],
   'scheduler.schedule.not_due': ['conflict', 'Wait for the time in `facts.next`.'],
   'scheduler.reservation.busy': ['conflict', 'Wait for it, or try again later.'],
