@@ -17,7 +17,14 @@ import { allMachines } from './machines/index.ts'
 const lamp = defineMachine({
   name: 'lamp',
   title: 'A lamp.',
-  states: { off: 'pending', on: 'running', broken: 'terminal', lost: 'paused', "won't": 'paused', repaired: 'terminal' },
+  states: {
+    off: 'pending',
+    on: 'running',
+    broken: 'terminal',
+    lost: 'paused',
+    "won't": 'paused',
+    repaired: 'terminal',
+  },
   initial: 'off',
   moves: [
     ...moves('off', 'on', ['x'], []),
