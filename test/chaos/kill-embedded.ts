@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { openDb, type Sql } from '#store'
-import { openTestDatabase } from '../../src/testing/test-database.ts'
+import type { Sql } from '#store'
 import { openChance } from '#test/chance'
+import { openTestDb } from '#test/database'
 
 const MOMENTS = ['before the commit', 'during the commit', 'after the commit', 'later'] as const
 export type Moment = (typeof MOMENTS)[number]
@@ -46,9 +46,9 @@ export async function killEmbedded({
   readonly onRound?: (done: number) => void
 }): Promise<EmbeddedReport> {
   const chance = openChance(seed)
-  const database = await openTestDatabase()
+  const database = await openTestDb()
+  const { db } = database
   const home = await mkdtemp(join(tmpdir(), 'concord-embedded-'))
-  const db = openDb({ url: database.url, poolMax: 2, applicationName: 'concord chaos' })
   const start = (...words: string[]) => {
     const program = fileURLToPath(new URL('./embedded-program.ts', import.meta.url))
     return spawn(process.execPath, [program, database.url, home, ...words], { stdio: ['pipe', 'ignore', 'inherit'] })
@@ -83,7 +83,6 @@ export async function killEmbedded({
     await ended
     return { kills, survived, ...(await judge(db, plan)) }
   } finally {
-    await db.close()
     await database.close()
     await rm(home, { recursive: true, force: true })
   }
