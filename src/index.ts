@@ -30,6 +30,7 @@ export {
   EffectFailure,
   EffectPending,
   loadConnector,
+  memory,
   needInput,
   registerRetry,
   type ScheduleSpec,

@@ -3,7 +3,16 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { ConcordError } from '#client'
-import { allow, defineCommand, defineEffect, signDelivery, sleepFor, sleepUntil, waitFor } from '#domains/commands'
+import {
+  allow,
+  defineCommand,
+  defineEffect,
+  memory,
+  signDelivery,
+  sleepFor,
+  sleepUntil,
+  waitFor,
+} from '#domains/commands'
 import { from } from '#kernel/step'
 import { proofSize } from '#test/proof-size'
 import { until } from '#test/until'
@@ -59,12 +68,29 @@ const listen = defineCommand('listen', {
   steps: ({ order_id }) => [waitFor<{ n: number }>('race', { key: order_id, timeout: '1d' })],
 })
 
+/** Uses the content and keeps only the artifact that it wrote. */
+const seat = defineEffect('artifact.seat', {
+  input: z.object({ memory_ids: z.array(z.string()) }),
+  class: 'keyed',
+  async do({ input: { memory_ids }, memory: memories, artifacts }) {
+    const found = await Promise.all(memory_ids.map((id) => memories.read(id)))
+    const content = { text: JSON.stringify(found.map((each) => each.content)) }
+    const { artifact_id } = await artifacts.write({ type: 'report', content })
+    return { artifact_id, count: found.length }
+  },
+})
+const assign = defineCommand('assign_seat', {
+  input: z.object({ subject: z.string().meta({ example: 'customer:1' }) }),
+  policy: () => allow(),
+  steps: ({ subject }) => [memory.recall({ subject }), seat({ memory_ids: from(memory.recall, 'memory_ids') })],
+})
+
 describe('steps that wait', () => {
   let concord: TestConcord
   before(async () => {
     concord = await openTestConcord({
       project: {
-        catalog: [deliver, remind, rest, watch, listen],
+        catalog: [deliver, remind, rest, watch, listen, assign],
         webhooks: [
           {
             name: 'carrier',
@@ -254,6 +280,35 @@ describe('steps that wait', () => {
     assert.deepEqual(await post({ kind: 'other' }, 'e2'), [202, 'recorded'])
     assert.equal((await post({ order: ' ' }, 'e3'))[0], 422)
     assert.deepEqual((await ended(waiting)).result, { charged: 'Lee' })
+  })
+
+  test('a step recalls memories as the requester: ids go from step to step, and content is in no record', async () => {
+    const { api } = concord
+    const [dora, kim] = [await concord.person('dora'), await concord.person('kim')]
+    const me = await dora.api.GET('/me')
+    const subject = `user:${me.data?.user_id ?? ''}`
+    const about = { subject, scope: 'user' as const, memory_type: 'preference' as const }
+    assert.equal((await dora.api.POST('/memory/consents', { body: about })).response.status, 201)
+    const proposed = await dora.api.POST('/memory', {
+      body: { ...about, fact_key: 'travel.seat', content: { seat: 'SEAT-CANARY' }, confidence: 0.95 },
+    })
+    assert.equal(proposed.response.status, 202)
+    await until(
+      async () => ((await dora.api.GET('/memory', { params: { query: { subject } } })).data?.items.length ?? 0) === 1,
+    )
+    const own = await dora.wait(await dora.submit(assign, { subject }), { timeoutMs: 15_000 })
+    assert.equal(own.result?.count, 1)
+    const foreign = await kim.wait(await kim.submit(assign, { subject }), { timeoutMs: 15_000 })
+    assert.equal(foreign.result?.count, 0)
+    const params = { path: { command_id: own.command_id } }
+    const events = (await api.GET('/commands/{command_id}/events', { params })).data
+    const effects = (await api.GET('/commands/{command_id}/effects', { params })).data
+    assert.match(JSON.stringify(effects), /memory\.recall/)
+    assert.match(JSON.stringify(events), /mem_[0-9a-f]{32}/)
+    assert.doesNotMatch(JSON.stringify([own, events, effects]), /SEAT-CANARY/)
+    const written = { path: { artifact_id: own.result?.artifact_id ?? '' } }
+    const text = await dora.api.GET('/artifacts/{artifact_id}/content', { params: written, parseAs: 'text' })
+    assert.match(text.data ?? '', /SEAT-CANARY/)
   })
 
   test('a signal and a wait of the same instant always meet, once', async () => {

@@ -1,4 +1,7 @@
-/** The steps that Concord ships: to wait for a time and for a signal. Their effects read, so they need no approval and no undo. */
+/** The steps that Concord ships: to wait for a time and for a signal, and to recall memories. Their effects read, so they need no approval and no undo. */
+import { z } from 'zod'
+import { textField } from '#contract'
+import { memoryTypes, subjectField } from '#domains/memory'
 import { type DurationMs, parseDuration } from '#kernel/duration'
 import { checkInstant, formatInstant, parseInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
@@ -12,6 +15,7 @@ export type ShippedSource = typeof shipped
 
 export const SLEEP = 'time.sleep'
 export const WAIT_FOR_SIGNAL = 'signal.wait'
+export const RECALL = 'memory.recall'
 
 /** A value that is not known while the steps are listed is checked when its step begins. */
 function checked<T>(value: T, check: (value: T & string) => Decision<unknown>): T {
@@ -81,3 +85,21 @@ export const waitFor = Object.assign(
   },
   { effect_type: WAIT_FOR_SIGNAL, source: shipped },
 )
+
+export const recallInput = z.strictObject({
+  /** `customer:4711`. */
+  subject: subjectField().optional(),
+  memory_type: z.enum(memoryTypes).optional(),
+  task_type: textField(200, { charsMin: 1 }).optional(),
+  connector: textField(200, { charsMin: 1 }).optional(),
+  limit: z.int().min(1).max(100).optional(),
+})
+
+/** Memory in steps. */
+export const memory = {
+  /**
+   * Finds memories as the requester; the read is recorded. The result has their ids, never their content, because results are kept for ever. An effect that
+   * gets the ids reads the content with `memory.read` of its call.
+   */
+  recall: makeOperation<z.input<typeof recallInput>, { memory_ids: string[] }>(RECALL, shipped),
+}

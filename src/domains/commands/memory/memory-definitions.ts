@@ -12,6 +12,7 @@ import type { Decision } from '#kernel/refusal'
 import { outcomeOf, sqlStateOf, type Tx } from '#store'
 import { isPassing } from '../call-effect.ts'
 import { defineCommandType, defineFunction, defineTask, type Definition } from '../catalog/definitions.ts'
+import { RECALL, recallInput } from '../catalog/steps.ts'
 import { workerActor } from '../change.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
 import { idIn, memoryPolicies } from './memory-policies.ts'
@@ -140,6 +141,15 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
         },
       },
     }),
+    defineEffect(RECALL, {
+      input: recallInput,
+      class: 'read',
+      bounded: true,
+      async do({ input: { memory_type: type, task_type: taskType, ...query }, memory: reader }) {
+        const memoryTypes = type === undefined ? undefined : [type]
+        return { memory_ids: await reader.find({ ...query, taskType, memoryTypes }) }
+      },
+    }).source,
     defineEffect({
       effect_type: 'memory.erase',
       class: 'keyed',
