@@ -1,4 +1,4 @@
-/** Steps that wait: for a time that the test moves to, and for signals that come before, during and after the wait. */
+/** The shipped steps: waits for a time that the test moves to, signals that come before, during and after the wait, and memories. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
@@ -66,6 +66,7 @@ const listen = defineCommand('listen', {
   input,
   policy: () => allow(),
   steps: ({ order_id }) => [waitFor<{ n: number }>('race', { key: order_id, timeout: '1d' })],
+  task: { max_attempts: 2 },
 })
 
 /** Uses the content and keeps only the artifact that it wrote. */
@@ -85,7 +86,7 @@ const assign = defineCommand('assign_seat', {
   steps: ({ subject }) => [memory.recall({ subject }), seat({ memory_ids: from(memory.recall, 'memory_ids') })],
 })
 
-describe('steps that wait', () => {
+describe('shipped steps', () => {
   let concord: TestConcord
   before(async () => {
     concord = await openTestConcord({
@@ -191,6 +192,24 @@ describe('steps that wait', () => {
     assert.ok(concord.calls.some(({ effect, input: of }) => effect === 'carrier.ship.undo' || of['order_id'] === 'o4'))
   })
 
+  test('a wait is a read that needs no approval, and a retry after its timeout waits again', async () => {
+    const { api } = concord
+    const preview = await api.POST('/commands/preview', { body: { task_name: 'listen', payload: { order_id: 'p1' } } })
+    const { policy, approvals, effects } = preview.data ?? {}
+    assert.deepEqual([policy?.decision, approvals], ['allow', []])
+    const read = { effect_type: 'signal.wait', effect_class: 'read', reversibility: 'reversible', undone_by: null }
+    assert.deepEqual(effects, [read])
+    const late = await concord.submit(listen, { order_id: 'p1' })
+    await waits(late)
+    await concord.clock.advance(25 * HOUR_MS)
+    assert.equal((await ended(late)).status, 'failed')
+    const params = { path: { command_id: late.command_id } }
+    assert.equal((await api.POST('/commands/{command_id}/retry', { params, body: {} })).response.status, 200)
+    await waits(late)
+    await concord.signal('race', { key: 'p1', payload: { n: 3 } })
+    assert.deepEqual((await ended(late)).result, { n: 3 })
+  })
+
   test('a cancel ends the wait, undoes what was done, and leaves later signals to others', async () => {
     const waiting = await concord.submit(deliver, { order_id: 'o6' })
     const asleep = await concord.submit(rest, { order_id: 'r6' })
@@ -256,10 +275,16 @@ describe('steps that wait', () => {
     })
     assert.deepEqual([sent.response.status, sent.data?.woken], [202, 0])
     assert.equal((await concord.get(waiting)).status, 'running')
+    const reader = await api.POST('/keys', { body: { name: 'reader', role: 'reader' } })
+    const reading = concord.as(reader.data?.key ?? '')
+    await assert.rejects(
+      reading.signal('a.b', { key: 'k' }),
+      (error) => error instanceof ConcordError && error.status === 403,
+    )
     await concord.cancel(waiting)
   })
 
-  test('a webhook maps an event to a signal, once', async () => {
+  test('[API-06] a webhook maps an event to a signal, once', async () => {
     const waiting = await concord.submit(deliver, { order_id: 'o9' })
     await waits(waiting)
     const post = async (event: object, id: string) => {
