@@ -11,6 +11,7 @@ export { from, type Operation, type CommandStep } from '#kernel/step'
 export { ConcordError } from '#client'
 export { type ApprovalType, defineApprovalType } from '#domains/approvals'
 export { type ArtifactType, defineArtifactType } from '#domains/artifacts'
+export type { MemorySchema } from '#domains/memory'
 export {
   allow,
   ask,

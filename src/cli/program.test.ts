@@ -158,7 +158,7 @@ describe('answers', () => {
   })
 
   test('settings are listed in words and in JSON', async () => {
-    assert.match((await run(['doctor', '--settings'])).out, /CONCORD_PORT\s+7420/)
+    assert.match((await run(['doctor', '--settings'])).out, /CONCORD_PORT\s+7420[^]*OTEL_EXPORTER_OTLP_ENDPOINT\s+http/)
     const json = JSON.parse((await run(['--json', 'doctor', '--settings'])).out) as { settings: { variable: string }[] }
     assert.ok(json.settings.some((setting) => setting.variable === 'DATABASE_URL'))
   })

@@ -5,7 +5,7 @@ export { agentGateway, proposeAction, type ProposeAction, type ProposedAction } 
 export { addDependency } from './add-dependency.ts'
 export { openApprovalOwner } from './answer-approval.ts'
 export { approvalTypesOf } from './approval-types.ts'
-export { cancelCommand, type Cancelled } from './cancel-command.ts'
+export { cancelCommand } from './cancel-command.ts'
 export {
   ALERT_FAILURES_MAX,
   ALERT_KIND,
@@ -29,7 +29,6 @@ export {
 } from './catalog/definitions.ts'
 export {
   defineEffect,
-  type EffectArtifacts,
   type EffectCall,
   EffectFailure,
   EffectPending,
@@ -45,8 +44,6 @@ export { defineTask } from './catalog/definitions.ts'
 
 export {
   COMMAND_KIND,
-  type CommandWithEffects,
-  findCommand,
   readCommand,
   refuseMissing,
   type StoredCommand,
@@ -152,7 +149,7 @@ export {
 export { compensateCommand, retryCommand, supplyInput } from './change-command.ts'
 export { sendSignal, sweepSignals } from './signals.ts'
 export { waitDefinitions } from './wait-effects.ts'
-export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
+export { submitCommand, type SubmitCommand } from './submit.ts'
 export { actingFor, type CommandDeps, mayReadCommand } from './deps.ts'
 export { decideScope, findTools } from './actions/find-tool.ts'
 export { taskOf, validatePayload } from './tasks.ts'

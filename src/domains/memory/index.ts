@@ -51,8 +51,13 @@ export type { Forgettable, MemoryDeps } from './deps.ts'
 export { dropErasure, eraseSubject, getErasure, insertErasure, previewForget } from './forget-subject.ts'
 export { listCommandsOfHeldSubjects, listHolds, placeHold, releaseHold } from './hold.ts'
 export { parseSubject, subjectDigest } from './memory-content.ts'
-export type { StoredCandidate, StoredConsent, StoredErasure, StoredMemory, Subject } from './memory-record.ts'
-export { memoryTypes } from './memory-record.ts'
+export {
+  memoryTypes,
+  type StoredCandidate,
+  type StoredErasure,
+  type StoredMemory,
+  type Subject,
+} from './memory-record.ts'
 export { type MemorySchema, openMemorySchemas } from './memory-schema.ts'
 export type { MemoryStore, NewMemory, SearchScope } from './memory-store.ts'
 export { type MemoryOptions, openMemory } from './open-memory.ts'
