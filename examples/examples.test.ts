@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('..', import.meta.url))
 const guides = await Promise.all(
-  ['define-commands', 'first-commands', 'keep-history', 'undo-and-failure', 'webhooks-and-signals'].map((name) =>
+  ['define-commands', 'first-commands', 'keep-history', 'undo-and-failure'].map((name) =>
     readFile(new URL(`../docs/guides/${name}.md`, import.meta.url), 'utf8'),
   ),
 )
@@ -53,8 +53,5 @@ describe('the examples', () => {
   })
   test('examples/08-refund.ts prints what the guide shows', async () => {
     assert.equal(await printed('examples/08-refund.ts'), shown('examples/08-refund.ts'))
-  })
-  test('[API-06] examples/09-delivery.ts prints what the guide shows', async () => {
-    assert.equal(await printed('examples/09-delivery.ts'), shown('examples/09-delivery.ts'))
   })
 })

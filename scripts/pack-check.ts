@@ -28,6 +28,8 @@ const scratch = mkdtempSync(join(tmpdir(), 'concord-pack-'))
 const project = join(scratch, 'project')
 const installed = join(project, 'node_modules', manifest.name)
 const problems: string[] = []
+/** True if the dependencies are ours, because npm reaches no registry. */
+let isOffline = false
 /** The first line of the command asks for `node`, which must be this one and not an older one. */
 const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}` }
 
@@ -68,6 +70,7 @@ function install(tarball: string): void {
   ]
   if (run('npm install', project, 'npm', 'install', ...flags, tarball).ok)
     return console.log('installed as a user would')
+  isOffline = true
   mkdirSync(installed, { recursive: true })
   if (!run('tar', installed, 'tar', '-xzf', tarball, '--strip-components=1').ok)
     throw new Error('The tarball cannot be read.')
@@ -99,7 +102,7 @@ const modules = Object.entries(manifest.exports)
   .filter(([, target]) => typeof target !== 'string')
   .map(([entry]) => `${manifest.name}${entry.slice(1)}`)
 
-/** The project of a user in `test/consumer`, and the examples, copied out of the package. */
+/** The project of a user in `test/consumer`, the examples, copied out of the package, and the project that `init` creates. */
 function copySources(): string[] {
   const own = globSync('test/consumer/*.ts', { cwd: root }).map((path) => [
     join(root, path),
@@ -110,10 +113,13 @@ function copySources(): string[] {
     join(project, path),
   ])
   for (const [from = '', to = ''] of [...own, ...examples]) cpSync(from, to)
+  if (!run('concord init', project, join(project, 'node_modules/.bin/concord'), 'init', 'made').ok)
+    problems.push('concord init fails')
+  const made = globSync('made/*.ts', { cwd: project }).map((path) => join(project, path))
   const lines = modules.map((name, index) => `import * as m${index} from '${name}'`)
   const all = modules.map((_, index) => `m${index}`).join(', ')
   writeFileSync(join(project, 'entries.ts'), `${lines.join('\n')}\nexport const entries: object[] = [${all}]\n`)
-  return [...own, ...examples].map(([, to = '']) => to).concat(join(project, 'entries.ts'))
+  return [...own, ...examples].map(([, to = '']) => to).concat(made, join(project, 'entries.ts'))
 }
 
 /** The newest compiler, and the oldest that a user may have. */
@@ -181,6 +187,14 @@ function useFromJavaScript(): void {
       console.log(`runs      ${name} --help`)
     else problems.push(`${name} --help fails`)
   }
+  // Installed without optional dependencies. Our own copies have them.
+  if (isOffline) return
+  const start = spawnSync(join(project, 'node_modules/.bin/concord'), ['up'], {
+    env: { PATH: env.PATH, CONCORD_HOME: join(scratch, 'home') },
+    encoding: 'utf8',
+  })
+  if (start.stderr.includes('store.binaries.missing')) console.log('refuses   a start without Postgres')
+  else problems.push(`a start without Postgres and DATABASE_URL: ${start.stderr}`)
 }
 
 try {

@@ -20,6 +20,7 @@ export {
   defineCommandType,
   defineConnectorOperation,
   defineEffect,
+  defineFact,
   defineFunction,
   defineMaintenance,
   definePolicy,

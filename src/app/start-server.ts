@@ -23,6 +23,8 @@ export type RunningServer = {
   readonly database: string
   readonly keyFile: string
   readonly schemaVersion: number
+  /** False if the folder has no `concord.config.ts`. */
+  readonly hasProject: boolean
   /** The tasks that can be submitted. */
   readonly taskNames: readonly string[]
   /** The file of its scheduler, if it runs one. */
@@ -133,6 +135,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       database,
       keyFile,
       schemaVersion,
+      hasProject: opened.value.project.file !== null,
       taskNames: [...work.commands.catalog.tasks.keys()],
       schedulerFile: jobs?.api.scheduler.db.file,
       environmentName: config.environmentName,

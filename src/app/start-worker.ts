@@ -37,7 +37,8 @@ export type Base = {
   /** The address of the database without its password. */
   readonly database: string
   readonly schemaVersion: number
-  readonly project: Project
+  /** Its file is null if the folder has no project. */
+  readonly project: Project & { readonly file: string | null | undefined }
   readonly telemetry: Telemetry
   readonly work: OpenedWork
 }
@@ -74,7 +75,7 @@ export async function openBase(
   closers: Closers,
 ): Promise<Decision<Base>> {
   const { config, environment, folder, onProgress = () => {}, works = true } = options
-  const project = options.project ? accept(options.project) : await loadProject(folder)
+  const project = options.project ? accept({ ...options.project, file: undefined }) : await loadProject(folder)
   if (!project.ok) return project
   const telemetry = await openTelemetry(environment, version)
   closers.add(() => telemetry.close())

@@ -7,9 +7,11 @@ import { approvalVerbs } from './approvals.ts'
 import { artifacts } from './artifacts.ts'
 import { commands, commandVerbs } from './commands.ts'
 import { connectors } from './connectors.ts'
+import { dev } from './dev.ts'
 import { doctor } from './doctor.ts'
 import { events } from './events.ts'
 import { history } from './history.ts'
+import { init } from './init.ts'
 import { jobGroups } from './job-groups.ts'
 import { jobTemplates } from './job-templates.ts'
 import { jobs } from './jobs.ts'
@@ -70,6 +72,8 @@ function giveOwnHelp(command: Command): void {
 function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
   return {
     'Run the service:': {
+      init: init(cli),
+      dev: dev(cli),
       up: up(cli),
       worker: worker(cli),
       doctor: doctor(cli),

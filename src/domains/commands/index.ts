@@ -20,6 +20,7 @@ export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
   defineCommandType,
   defineConnectorOperation,
+  defineFact,
   defineFunction,
   type Definition,
   definePolicy,

@@ -9,6 +9,7 @@ import { makeOperation, type Operation } from '#kernel/step'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
 import type { Process } from '#runtime'
 import type { Tx } from '#store'
+import { placed } from './place.ts'
 
 type Reversibility = 'reversible' | 'compensatable' | 'irreversible'
 
@@ -305,18 +306,20 @@ function defineUntyped({ undo: undoInput, ...input }: EffectInput): EffectDefini
   const produces = input.produces ?? producedBy(input.class, operation)
   const undo = undoInput && undoOf(undoInput, input.class)
   const reversibility = undo ? 'compensatable' : input.class === 'read' ? 'reversible' : 'irreversible'
-  return Object.freeze({
-    ...defaults,
-    bounded: false,
-    risk_level: 'low' as const,
-    reversibility,
-    inverses: inversesOf(produces, undo?.produces ?? []),
-    ...input,
-    kind: 'effect' as const,
-    operation,
-    produces,
-    ...(undo && { undo }),
-  })
+  return placed(
+    Object.freeze({
+      ...defaults,
+      bounded: false,
+      risk_level: 'low' as const,
+      reversibility,
+      inverses: inversesOf(produces, undo?.produces ?? []),
+      ...input,
+      kind: 'effect' as const,
+      operation,
+      produces,
+      ...(undo && { undo }),
+    }),
+  )
 }
 
 function undoOf(input: UndoInput, effectClass: EffectClass): UndoDefinition {
