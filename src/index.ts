@@ -32,7 +32,7 @@ export {
   EffectFailure,
   EffectPending,
   loadConnector,
-  memory,
+  memorySteps as memory,
   needInput,
   registerRetry,
   type ScheduleSpec,

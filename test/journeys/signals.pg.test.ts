@@ -7,7 +7,7 @@ import {
   allow,
   defineCommand,
   defineEffect,
-  memory,
+  memorySteps as memory,
   signDelivery,
   sleepFor,
   sleepUntil,

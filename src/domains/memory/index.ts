@@ -52,7 +52,6 @@ export { dropErasure, eraseSubject, getErasure, insertErasure, previewForget } f
 export { listCommandsOfHeldSubjects, listHolds, placeHold, releaseHold } from './hold.ts'
 export { parseSubject, subjectDigest } from './memory-content.ts'
 export {
-  memoryTypes,
   type StoredCandidate,
   type StoredErasure,
   type StoredMemory,

@@ -1,7 +1,5 @@
 /** The steps that Concord ships: to wait for a time and for a signal, and to recall memories. Their effects read, so they need no approval and no undo. */
-import { z } from 'zod'
-import { textField } from '#contract'
-import { memoryTypes, subjectField } from '#domains/memory'
+import type { SearchMemory } from '#domains/memory'
 import { type DurationMs, parseDuration } from '#kernel/duration'
 import { checkInstant, formatInstant, parseInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
@@ -86,20 +84,21 @@ export const waitFor = Object.assign(
   { effect_type: WAIT_FOR_SIGNAL, source: shipped },
 )
 
-export const recallInput = z.strictObject({
+type Recall = {
   /** `customer:4711`. */
-  subject: subjectField().optional(),
-  memory_type: z.enum(memoryTypes).optional(),
-  task_type: textField(200, { charsMin: 1 }).optional(),
-  connector: textField(200, { charsMin: 1 }).optional(),
-  limit: z.int().min(1).max(100).optional(),
-})
+  readonly subject?: string | undefined
+  readonly memory_type?: NonNullable<SearchMemory['memoryTypes']>[number] | undefined
+  readonly task_type?: string | undefined
+  readonly connector?: string | undefined
+  /** At most 100. Default: 20. */
+  readonly limit?: number | undefined
+}
 
-/** Memory in steps. */
-export const memory = {
+/** Memory in steps; a project imports it as `memory`. */
+export const memorySteps = {
   /**
    * Finds memories as the requester; the read is recorded. The result has their ids, never their content, because results are kept for ever. An effect that
    * gets the ids reads the content with `memory.read` of its call.
    */
-  recall: makeOperation<z.input<typeof recallInput>, { memory_ids: string[] }>(RECALL, shipped),
+  recall: makeOperation<Recall, { memory_ids: string[] }>(RECALL, shipped),
 }
