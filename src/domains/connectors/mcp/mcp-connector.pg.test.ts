@@ -242,7 +242,7 @@ describe('the declaration of a mount', () => {
     assert.equal(findings({}), '')
   })
 
-  test('what cannot be right is told before anything is started', () => {
+  test('wrong options are refused before anything is started', () => {
     assert.match(findings({ server: { stdio: { command: 'npx' } } }), /must be an absolute path/)
     assert.match(findings({ tools: { a: { tool: 'x' }, b: { tool: 'x' } } }), /x is mounted twice/)
     const leaking = { command: '/bin/true', env: { API_TOKEN: 'abcdef0123456789' } }
