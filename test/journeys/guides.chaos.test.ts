@@ -40,7 +40,8 @@ const notRun: Readonly<Record<string, string>> = {
 
 /** Guides whose lines another test runs. */
 const runElsewhere: Readonly<Record<string, string>> = {
-  'docs/guides/start-a-project.md': 'it installs the package; test/journeys/package.chaos.test.ts does so with the packed one',
+  'docs/guides/start-a-project.md':
+    'it installs the package; test/journeys/package.chaos.test.ts does so with the packed one',
 }
 
 const guides = (await Array.fromAsync(glob(['README.md', 'CONTRIBUTING.md', 'docs/**/*.md']))).toSorted()
