@@ -1,5 +1,15 @@
 /** Refunds: below 50 at once, up to 500 after one approval, up to 5000 after two. A refund that fails is undone. */
-import { allow, ask, defineCommand, defineEffect, defineSchedule, deny, mcpConnector } from '@concordhq/concord'
+import {
+  allow,
+  ask,
+  defineCommand,
+  defineEffect,
+  defineSchedule,
+  deny,
+  from,
+  mcpConnector,
+  memory,
+} from '@concordhq/concord'
 import { z } from 'zod'
 
 /** The payment provider. It does a thing once per key. */
@@ -7,6 +17,9 @@ export type Payments = {
   refund(orderId: string, amount: number, key: string): Promise<{ refund_id: string }>
   reverse(refundId: string, key: string): Promise<void>
 }
+
+/** Tells a customer in a language that they prefer. */
+export type Tell = (customer: string, language: string, key: string) => Promise<void>
 
 const fraud = mcpConnector({
   name: 'fraud',
@@ -17,12 +30,21 @@ const fraud = mcpConnector({
   },
 })
 
-export function openRefunds(payments: Payments) {
+export function openRefunds(payments: Payments, tell: Tell) {
   const payBack = defineEffect('payments.refund', {
     input: z.object({ order_id: z.string(), amount: z.number() }),
     class: 'keyed',
     do: ({ input, idempotencyKey }) => payments.refund(input.order_id, input.amount, idempotencyKey),
     undo: ({ result, idempotencyKey }) => payments.reverse(result.refund_id, idempotencyKey),
+  })
+  /** Reads the content of a memory where it is used: a result keeps only ids. */
+  const notify = defineEffect('mail.refund', {
+    input: z.object({ customer: z.string(), memory_ids: z.array(z.string()) }),
+    class: 'keyed',
+    async do({ input: { customer, memory_ids }, memory: memories, idempotencyKey }) {
+      const [known] = await Promise.all(memory_ids.map((id) => memories.read(id)))
+      await tell(customer, String(known?.content['language'] ?? 'en'), idempotencyKey)
+    },
   })
   const refund = defineCommand('refund', {
     input: z.object({ order_id: z.string(), customer: z.string(), amount: z.number().positive() }),
@@ -31,7 +53,13 @@ export function openRefunds(payments: Payments) {
       if (amount > 5_000) return deny('Above 5000.')
       return amount < 50 ? allow() : ask(amount > 500 ? 2 : 1, 'refund-approver')
     },
-    steps: ({ order_id, customer, amount }) => [fraud.score({ customer }), payBack({ order_id, amount })],
+    steps: ({ order_id, customer, amount }) => [
+      fraud.score({ customer }),
+      payBack({ order_id, amount }),
+      memory.recall({ subject: `customer:${customer}`, memory_type: 'preference' }),
+      notify({ customer, memory_ids: from(memory.recall, 'memory_ids') }),
+    ],
+    result: (_score, paid) => paid,
     onFailure: 'undo',
   })
   /** The key makes it one refund, however often the schedule fires. */
