@@ -46,7 +46,8 @@ const isApart = (own: readonly Block[]) =>
   own.some(({ info, text }) => /save=concord/.test(info) || text.includes('hire-approvers'))
 const startsServer = (own: readonly Block[]) => own.some(({ text }) => /^npm start$/m.test(text))
 
-describe('guides', { timeout: 600_000 }, () => {
+// About 150 starts of the program, one after the other.
+describe('guides', { timeout: 1_200_000 }, () => {
   let shared: Checkout
   let banner: string
 
@@ -65,6 +66,15 @@ describe('guides', { timeout: 600_000 }, () => {
     const [, suggested = ''] = /another terminal of this folder:\n([\s\S]*?)\n\n/.exec(shown.text) ?? []
     const text = suggested.replaceAll(/^ {2}(.*?)(?: {2,}.*)?$/gm, '$1')
     await shared.open().run({ ...shown, info: 'sh', text: text.replace('--from-start', '--from-start --once') })
+  })
+
+  test('README.md: hello world prints what its comment says', async () => {
+    const [hello] = (blocks.get('README.md') ?? []).filter(({ info }) => info === 'ts')
+    assert.ok(hello, 'README shows a program')
+    const session = shared.open()
+    await session.run({ ...hello, info: 'ts save=hello.ts' })
+    const printed = await session.run({ ...hello, info: 'sh', text: 'node --conditions=concord-source hello.ts' })
+    assert.equal(printed.trim(), /console\.log.* \/\/ (.+)$/m.exec(hello.text)?.[1])
   })
 
   for (const [path, own] of blocks) {
