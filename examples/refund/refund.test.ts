@@ -10,17 +10,17 @@ describe('refunds', () => {
   const paid = new Map<string, number>()
   const reversed: string[] = []
   const told: string[] = []
-  const payments = {
-    async refund(orderId: string, amount: number, key: string) {
+  const { refund, project } = openRefunds({
+    async refund(orderId, amount, key) {
       paid.set(key, amount)
       return { refund_id: `re_${orderId}` }
     },
-    async reverse(refundId: string) {
+    async reverse(refundId) {
       reversed.push(refundId)
     },
-  }
-  const { refund, project } = openRefunds(payments, async (customer, language) => {
-    told.push(`${customer} in ${language}`)
+    async tell(customer, language) {
+      told.push(`${customer} in ${language}`)
+    },
   })
   let concord: TestConcord
   const ask = async (order_id: string, amount: number) =>

@@ -12,14 +12,12 @@ import {
 } from '@concordhq/concord'
 import { z } from 'zod'
 
-/** The payment provider. It does a thing once per key. */
-export type Payments = {
+/** Services of the program. Each does a thing once per key. */
+export type Services = {
   refund(orderId: string, amount: number, key: string): Promise<{ refund_id: string }>
   reverse(refundId: string, key: string): Promise<void>
+  tell(customer: string, language: string, key: string): Promise<void>
 }
-
-/** Tells a customer in a language that they prefer. */
-export type Tell = (customer: string, language: string, key: string) => Promise<void>
 
 const fraud = mcpConnector({
   name: 'fraud',
@@ -30,12 +28,12 @@ const fraud = mcpConnector({
   },
 })
 
-export function openRefunds(payments: Payments, tell: Tell) {
+export function openRefunds(services: Services) {
   const payBack = defineEffect('payments.refund', {
     input: z.object({ order_id: z.string(), amount: z.number() }),
     class: 'keyed',
-    do: ({ input, idempotencyKey }) => payments.refund(input.order_id, input.amount, idempotencyKey),
-    undo: ({ result, idempotencyKey }) => payments.reverse(result.refund_id, idempotencyKey),
+    do: ({ input, idempotencyKey }) => services.refund(input.order_id, input.amount, idempotencyKey),
+    undo: ({ result, idempotencyKey }) => services.reverse(result.refund_id, idempotencyKey),
   })
   /** Reads the content of a memory where it is used: a result keeps only ids. */
   const notify = defineEffect('mail.refund', {
@@ -43,7 +41,7 @@ export function openRefunds(payments: Payments, tell: Tell) {
     class: 'keyed',
     async do({ input: { customer, memory_ids }, memory: memories, idempotencyKey }) {
       const [known] = await Promise.all(memory_ids.map((id) => memories.read(id)))
-      await tell(customer, String(known?.content['language'] ?? 'en'), idempotencyKey)
+      await services.tell(customer, z.string().catch('en').parse(known?.content['language']), idempotencyKey)
     },
   })
   const refund = defineCommand('refund', {
