@@ -5,7 +5,7 @@ import { aCommandView, COMMAND_ID, Problem, runAgainst } from '#test/recorded-se
 
 const POST = 'POST /commands'
 const GET = `GET /commands/${COMMAND_ID}`
-const submitted = { command_id: COMMAND_ID, state: 'queued', status: 'queued', trace_id: 'trace_1' }
+const submitted = { command_id: COMMAND_ID, status: 'queued', trace_id: 'trace_1' }
 const task = ['submit', 'Refund Order']
 
 describe('submit', () => {

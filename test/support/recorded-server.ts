@@ -101,7 +101,6 @@ export function aCommandView(more: Partial<z.infer<typeof commandView>> = {}): z
     command_id: COMMAND_ID,
     command_type: 'refund',
     task_name: 'Refund Order',
-    state: status,
     status,
     undo: null,
     requested_by: 'user_0197f3b2c4d57a8e9b0c1d2e3f405163',

@@ -24,6 +24,7 @@ export {
   type Definition,
   definePolicy,
   defineSchedule,
+  ingressTypes,
   registerRetry,
   type ScheduleSpec,
 } from './catalog/definitions.ts'
@@ -138,6 +139,7 @@ export {
   listCommandEvents,
   includable,
   listCommands,
+  scanCommands,
   effectPosition,
   listEffectsOf,
   listEffects,
