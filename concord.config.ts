@@ -1,5 +1,5 @@
 /** The project that `npm start` serves in this checkout: the example catalog. A project of your own has a file like this one. */
-import { defineProject } from '#app/project'
+import { defineProject } from '@concordhq/concord'
 import { exampleCatalog, travelPreferences } from './examples/catalog/index.ts'
 
 export default defineProject({

@@ -114,34 +114,51 @@ async function record(root: string, file: string): Promise<void> {
 }
 
 type Load = <T>(module: string) => Promise<T>
-type Submitted = { readonly ok: true; readonly value: { readonly command: { readonly command_id: string } } }
-type Stage = {
-  readonly db: { query: Rows }
-  readonly company: { readonly people: { readonly ana: unknown } }
-  submit(person: unknown, asked: object): Promise<Submitted | { readonly ok: false }>
+type Opened = {
+  readonly concord: {
+    submit(command: { readonly taskName: string }, payload: object): Promise<{ readonly command_id: string }>
+    close(): Promise<void>
+  }
+  readonly service: { readonly work: { readonly commands: { readonly db: { query: Rows } } } }
 }
+type Closed = { readonly url: string; close(): Promise<void> }
 
 /** Every task, and again with each of its fields left out. Until no command moves any more. */
 async function runExamples(load: Load): Promise<Recorded> {
-  const { runExample } = await load<{
-    runExample(settings: object, story: (stage: Stage) => Promise<void>): Promise<void>
-  }>('examples/run-example.ts')
-  const { examplePayloads } = await load<{ examplePayloads: Readonly<Record<string, object>> }>(
-    'examples/catalog/index.ts',
+  const { openInProcess } = await load<{ openInProcess(options: object): Promise<Opened> }>('src/app/open-concord.ts')
+  const { openTestDatabase } = await load<{ openTestDatabase(): Promise<Closed> }>('src/testing/test-database.ts')
+  const { startVendor } = await load<{ startVendor(settings: object): Promise<Closed> }>(
+    'examples/vendor/start-vendor.ts',
   )
-  let recorded: Recorded = {}
-  await runExample({}, async ({ db, company, submit }) => {
-    const ids: Record<string, string> = {}
-    for (const [task, payload] of Object.entries(examplePayloads))
-      for (const lacking of [undefined, ...Object.keys(payload)]) {
-        const given = Object.fromEntries(Object.entries(payload).filter(([field]) => field !== lacking))
-        const submitted = await submit(company.people.ana, { task, payload: given })
-        if (submitted.ok) ids[`${task} without ${lacking ?? 'nothing'}`] = submitted.value.command.command_id
-      }
-    const count = async () => JSON.stringify(await db.query('select count(*) from concord.domain_events'))
-    for (let before = ''; before !== (await count()); await wait(8_000)) before = await count()
-    recorded = await eventsOf((text, values) => db.query(text, values), ids)
+  const { exampleCatalog, examplePayloads } = await load<{
+    exampleCatalog(options: object): readonly unknown[]
+    examplePayloads: Readonly<Record<string, object>>
+  }>('examples/catalog/index.ts')
+  const folder = await mkdtemp(path.join(tmpdir(), 'concord-events-'))
+  const database = await openTestDatabase()
+  const vendor = await startVendor({ ledger: ':memory:', seed: 1, trouble: 0 })
+  const catalog = exampleCatalog({ vendorUrl: vendor.url, folder, backoffSeconds: [0.1, 0.2, 0.4] })
+  const { concord, service } = await openInProcess({
+    project: { catalog },
+    databaseUrl: database.url,
+    home: folder,
+    settings: { CONCORD_UNSAFE_TEST: '1' },
   })
+  const { db } = service.work.commands
+  const ids: Record<string, string> = {}
+  for (const [task, payload] of Object.entries(examplePayloads))
+    for (const lacking of [undefined, ...Object.keys(payload)]) {
+      const given = Object.fromEntries(Object.entries(payload).filter(([field]) => field !== lacking))
+      const submitted = await concord.submit({ taskName: task }, given).catch(() => undefined)
+      if (submitted) ids[`${task} without ${lacking ?? 'nothing'}`] = submitted.command_id.slice('cmd_'.length)
+    }
+  const count = async () => JSON.stringify(await db.query('select count(*) from concord.domain_events'))
+  for (let before = ''; before !== (await count()); await wait(8_000)) before = await count()
+  const recorded = await eventsOf((text, values) => db.query(text, values), ids)
+  await concord.close()
+  await vendor.close()
+  await database.close()
+  await rm(folder, { recursive: true, force: true })
   return recorded
 }
 

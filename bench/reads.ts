@@ -42,11 +42,15 @@ accepted(await first.stop())
 const postgres = accepted(await openEmbeddedPostgres({ home }))
 const port = await freePort()
 const env = { DATABASE_URL: postgres.url, CONCORD_HOME: home, CONCORD_PORT: port, CONCORD_RATE_LIMIT: '1000000' }
-const server = spawn(process.execPath, [path.join(options.checkout, 'src/cli/main.ts'), 'up'], {
-  cwd: options.checkout,
-  env: { ...process.env, ...env, CONCORD_LOG_LEVEL: 'error' },
-  stdio: ['ignore', 'ignore', 'inherit'],
-})
+const server = spawn(
+  process.execPath,
+  ['--conditions=concord-source', path.join(options.checkout, 'src/cli/main.ts'), 'up'],
+  {
+    cwd: options.checkout,
+    env: { ...process.env, ...env, CONCORD_LOG_LEVEL: 'error' },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  },
+)
 const ended = once(server, 'exit')
 const base = `http://127.0.0.1:${port}`
 while (!(await fetch(`${base}/health`).catch(() => undefined))?.ok) {

@@ -2,10 +2,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { allow, ask, defineCommand, defineEffect, deny, from, openConcord } from '@concordhq/concord'
 import { z } from 'zod'
-import { openConcord } from '#app/open-concord'
-import { allow, ask, defineCommand, defineEffect, deny } from '#domains/commands'
-import { from } from '#kernel/step'
 
 const findCharge = defineEffect('payments.find_charge', {
   input: z.object({ order_id: z.string() }),

@@ -24,7 +24,7 @@ function shown(program: string): string {
 
 /** A failing program exits with 1, which rejects and shows its output. */
 async function printed(program: string): Promise<string> {
-  const { stdout, stderr } = await run(process.execPath, [program], { cwd: root })
+  const { stdout, stderr } = await run(process.execPath, ['--conditions=concord-source', program], { cwd: root })
   assert.equal(stderr, '')
   return stdout
 }

@@ -1,11 +1,21 @@
 /**
- * Packs the package, installs it in an empty project, and uses it as a user would: every entry of `exports` from TypeScript with
- * strict types and from JavaScript, and the command. Removes everything afterwards.
+ * Packs the package as from a fresh clone, installs it in an empty project, and uses it as a user would: `test/consumer`, the examples
+ * and every entry of `exports` from TypeScript, every entry from JavaScript, and the command. Removes everything afterwards.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { basename, delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { checkPackage, type Manifest } from './build/check-package.ts'
 import { readFlags } from './read-flags.ts'
@@ -18,6 +28,8 @@ const scratch = mkdtempSync(join(tmpdir(), 'concord-pack-'))
 const project = join(scratch, 'project')
 const installed = join(project, 'node_modules', manifest.name)
 const problems: string[] = []
+/** True if the dependencies are ours, because npm reaches no registry. */
+let isOffline = false
 /** The first line of the command asks for `node`, which must be this one and not an older one. */
 const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}` }
 
@@ -29,20 +41,13 @@ function run(title: string, cwd: string, command: string, ...args: string[]): { 
 }
 
 function pack(): string {
-  const { ok, output } = run(
-    'npm pack',
-    root,
-    'npm',
-    'pack',
-    '--json',
-    '--ignore-scripts',
-    '--pack-destination',
-    scratch,
-  )
+  // Its script `prepack` builds.
+  rmSync(join(root, 'dist'), { recursive: true, force: true })
+  const { ok, output } = run('npm pack', root, 'npm', 'pack', '--json', '--pack-destination', scratch)
   if (!ok) throw new Error('npm pack failed.')
   type Packed = { filename: string; size: number; unpackedSize: number; entryCount: number }
-  // npm 11 and older print a list, npm 12 an object by name.
-  const [packed] = Object.values(JSON.parse(output) as Record<string, Packed>)
+  // The build prints first. npm 11 and older print a list, npm 12 an object by name.
+  const [packed] = Object.values(JSON.parse(output.slice(output.search(/^[[{]/m))) as Record<string, Packed>)
   if (!packed) throw new Error('npm pack names no tarball.')
   const kib = (bytes: number) => `${Math.round(bytes / 1024)} KiB`
   console.log(
@@ -65,6 +70,7 @@ function install(tarball: string): void {
   ]
   if (run('npm install', project, 'npm', 'install', ...flags, tarball).ok)
     return console.log('installed as a user would')
+  isOffline = true
   mkdirSync(installed, { recursive: true })
   if (!run('tar', installed, 'tar', '-xzf', tarball, '--strip-components=1').ok)
     throw new Error('The tarball cannot be read.')
@@ -96,41 +102,77 @@ const modules = Object.entries(manifest.exports)
   .filter(([, target]) => typeof target !== 'string')
   .map(([entry]) => `${manifest.name}${entry.slice(1)}`)
 
-function useFromTypeScript(): void {
+/** The project of a user in `test/consumer`, the examples, copied out of the package, and the project that `init` creates. */
+function copySources(): string[] {
+  const own = globSync('test/consumer/*.ts', { cwd: root }).map((path) => [
+    join(root, path),
+    join(project, basename(path)),
+  ])
+  const examples = globSync('examples/**/*.ts', { cwd: installed }).map((path) => [
+    join(installed, path),
+    join(project, path),
+  ])
+  for (const [from = '', to = ''] of [...own, ...examples]) cpSync(from, to)
+  if (!run('concord init', project, join(project, 'node_modules/.bin/concord'), 'init', 'made').ok)
+    problems.push('concord init fails')
+  const made = globSync('made/*.ts', { cwd: project }).map((path) => join(project, path))
   const lines = modules.map((name, index) => `import * as m${index} from '${name}'`)
   const all = modules.map((_, index) => `m${index}`).join(', ')
-  writeFileSync(
-    join(project, 'consumer.ts'),
-    `${lines.join('\n')}\nexport const entries: readonly object[] = [${all}]\n`,
-  )
-  const options = [
-    '--strict',
-    '--noEmit',
-    '--module',
-    'nodenext',
-    '--target',
-    'es2024',
-    '--types',
-    'node',
-    '--skipLibCheck',
-    'false',
-  ]
+  writeFileSync(join(project, 'entries.ts'), `${lines.join('\n')}\nexport const entries: object[] = [${all}]\n`)
+  return [...own, ...examples].map(([, to = '']) => to).concat(made, join(project, 'entries.ts'))
+}
+
+/** The newest compiler, and the oldest that a user may have. */
+const compilers = ['node_modules/typescript', 'test/consumer/node_modules/typescript']
+
+function useFromTypeScript(): void {
+  const files = copySources()
   const types = join(project, 'node_modules/@types/node')
   if (!existsSync(types)) {
     mkdirSync(dirname(types), { recursive: true })
     symlinkSync(join(root, 'node_modules/@types/node'), types)
   }
-  const compiler = join(root, 'node_modules/typescript/bin/tsc')
-  const { stdout } = spawnSync(process.execPath, [compiler, ...options, 'consumer.ts'], {
-    cwd: project,
-    encoding: 'utf8',
-  })
-  // Errors in the declarations of other packages do not count.
-  const ours = stdout
-    .split('\n')
-    .filter((line) => line.startsWith('consumer.ts') || line.startsWith(`node_modules/${manifest.name}/`))
-  problems.push(...ours.map((line) => `types: ${line}`))
-  if (ours.length === 0) console.log(`types     ${modules.join(', ')} under --strict`)
+  for (const compiler of compilers)
+    for (const exactOptionalPropertyTypes of [false, true]) {
+      const { version } = JSON.parse(readFileSync(join(root, compiler, 'package.json'), 'utf8')) as { version: string }
+      const compilerOptions = {
+        strict: true,
+        exactOptionalPropertyTypes,
+        skipLibCheck: false,
+        noEmit: true,
+        module: 'nodenext',
+        target: 'es2024',
+        lib: ['es2024', 'esnext.disposable'],
+        types: ['node'],
+        allowImportingTsExtensions: true,
+      }
+      writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
+      const { status, stdout } = spawnSync(process.execPath, [join(root, compiler, 'bin/tsc'), '--pretty', 'false'], {
+        cwd: project,
+        encoding: 'utf8',
+      })
+      const how = `TypeScript ${version}, strict${exactOptionalPropertyTypes ? ', exactOptionalPropertyTypes' : ''}`
+      if (status === 0) console.log(`types     ${files.length} files under ${how}`)
+      else
+        problems.push(
+          ...stdout
+            .trim()
+            .split('\n')
+            .map((line) => `${how}: ${line}`),
+        )
+    }
+}
+
+/** Two linters of packages: what they print is the problem. */
+function lint(tarball: string): void {
+  const linters = {
+    publint: ['node_modules/publint/src/cli.js', tarball, '--strict'],
+    // The package has ES modules alone, which Node 20 and later also load with `require`.
+    arethetypeswrong: ['node_modules/@arethetypeswrong/cli/dist/index.js', tarball, '--profile', 'esm-only'],
+  }
+  for (const [name, args] of Object.entries(linters))
+    if (run(name, root, process.execPath, ...args).ok) console.log(`lint      ${name}`)
+    else problems.push(`${name} objects to the package`)
 }
 
 function useFromJavaScript(): void {
@@ -145,12 +187,21 @@ function useFromJavaScript(): void {
       console.log(`runs      ${name} --help`)
     else problems.push(`${name} --help fails`)
   }
+  // Installed without optional dependencies. Our own copies have them.
+  if (isOffline) return
+  const start = spawnSync(join(project, 'node_modules/.bin/concord'), ['up'], {
+    env: { PATH: env.PATH, CONCORD_HOME: join(scratch, 'home') },
+    encoding: 'utf8',
+  })
+  if (start.stderr.includes('store.binaries.missing')) console.log('refuses   a start without Postgres')
+  else problems.push(`a start without Postgres and DATABASE_URL: ${start.stderr}`)
 }
 
 try {
-  if (!run('build', root, process.execPath, 'scripts/build.ts').ok) throw new Error('The build failed.')
-  install(pack())
+  const tarball = pack()
+  install(tarball)
   problems.push(...checkPackage(readInstalled(), manifest))
+  lint(tarball)
   useFromTypeScript()
   useFromJavaScript()
 } catch (error) {

@@ -11,6 +11,7 @@ export { from, type Operation, type CommandStep } from '#kernel/step'
 export { ConcordError } from '#client'
 export { type ApprovalType, defineApprovalType } from '#domains/approvals'
 export { type ArtifactType, defineArtifactType } from '#domains/artifacts'
+export type { MemorySchema } from '#domains/memory'
 export {
   allow,
   ask,
@@ -19,6 +20,7 @@ export {
   defineCommandType,
   defineConnectorOperation,
   defineEffect,
+  defineFact,
   defineFunction,
   defineMaintenance,
   definePolicy,
@@ -33,6 +35,9 @@ export {
   needInput,
   registerRetry,
   type ScheduleSpec,
+  sleepFor,
+  sleepUntil,
+  waitFor,
 } from '#domains/commands'
 export {
   type Connector,

@@ -1,6 +1,6 @@
 /** Ends a command with a notification. The row of the effect, with its recipient and text, is the notification. */
+import { defineEffect } from '@concordhq/concord'
 import { z } from 'zod'
-import { defineEffect } from '#domains/commands'
 
 export const appNotification = defineEffect('notification.app', {
   input: z.object({ recipient: z.string(), task_name: z.string() }),

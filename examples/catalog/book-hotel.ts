@@ -1,7 +1,6 @@
 /** Book Hotel: needs an approval, and a second one above the limit; books once whatever the vendor answers; its undo cancels. */
+import { defineCommand, defineEffect, from } from '@concordhq/concord'
 import { z } from 'zod'
-import { defineCommand, defineEffect } from '#domains/commands'
-import { from } from '#kernel/step'
 import { type HotelVendor, isStay, reference, stay } from './hotel-vendor.ts'
 
 export const bookHotelExample = {

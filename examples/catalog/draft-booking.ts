@@ -1,7 +1,6 @@
 /** Draft Booking: writes the terms of the vendor for a free room. Its result is the exact input of Book Hotel. */
+import { defineCommand, defineEffect, EffectFailure, from } from '@concordhq/concord'
 import { z } from 'zod'
-import { defineCommand, defineEffect, EffectFailure } from '#domains/commands'
-import { from } from '#kernel/step'
 import { type HotelVendor, isStay, reference, stay } from './hotel-vendor.ts'
 
 const dates = { check_in_date: '2026-06-01', check_out_date: '2026-06-04' }

@@ -1,6 +1,6 @@
 /** Generate Report: turns the sales of a month into an artifact. Its undo withdraws the artifact. */
+import { defineCommand, defineEffect } from '@concordhq/concord'
 import { z } from 'zod'
-import { defineCommand, defineEffect } from '#domains/commands'
 import { appNotification } from './app-notification.ts'
 
 export const generateReportExample = { report_type: 'monthly_revenue' as const, date_range: '2026-05' }

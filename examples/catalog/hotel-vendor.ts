@@ -1,6 +1,6 @@
 /** The hotel vendor as connectors: its bookings, its rooms and its rates. */
+import { httpConnector } from '@concordhq/concord'
 import { z } from 'zod'
-import { httpConnector } from '#domains/connectors'
 
 export type VendorOptions = {
   /** The address of the vendor, `examples/hotel-vendor.ts`. */

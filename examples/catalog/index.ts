@@ -1,8 +1,7 @@
 /** The example catalog: seven commands, ready for a project's `concord.config.ts`. */
 import { join } from 'node:path'
-import { type CatalogEntry, registerRetry } from '#domains/commands'
-import { retryableErrorClasses } from '#kernel/error-classes'
-import { defineRetryPolicy } from '#kernel/retry-policy'
+import { type Project, registerRetry } from '@concordhq/concord'
+import { defineRetryPolicy, retryableErrorClasses } from '@concordhq/concord/kernel'
 import { bookHotel, bookHotelExample } from './book-hotel.ts'
 import { draftBooking, draftBookingExample } from './draft-booking.ts'
 import { generateReport, generateReportExample } from './generate-report.ts'
@@ -34,12 +33,12 @@ export function exampleCommands(options: ExampleOptions) {
   }
 }
 
-export function exampleCatalog(options: ExampleOptions): readonly CatalogEntry[] {
+export function exampleCatalog(options: ExampleOptions): Project['catalog'] {
   return [...Object.values(exampleCommands(options)), syncSchedule, ...undoRetry(options)]
 }
 
 /** All undos share one retry policy. A program that does not want to wait replaces its pauses. */
-function undoRetry({ backoffSeconds: backoff_seconds }: ExampleOptions): readonly CatalogEntry[] {
+function undoRetry({ backoffSeconds: backoff_seconds }: ExampleOptions): Project['catalog'] {
   const policy = { operation: 'compensation', retryable: retryableErrorClasses, requires_idempotency_key: true }
   return backoff_seconds ? [registerRetry(defineRetryPolicy({ ...policy, backoff_seconds }))] : []
 }

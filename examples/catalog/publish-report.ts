@@ -2,11 +2,9 @@
 import { createHash } from 'node:crypto'
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { defineCommand, defineConnector, defineEffect, EffectFailure, from, succeeded } from '@concordhq/concord'
+import { decodeId } from '@concordhq/concord/kernel'
 import { z } from 'zod'
-import { defineCommand, defineEffect, EffectFailure } from '#domains/commands'
-import { defineConnector, succeeded } from '#domains/connectors'
-import { decodeId } from '#kernel/ids'
-import { from } from '#kernel/step'
 import { appNotification } from './app-notification.ts'
 
 export const publishReportExample = {

@@ -1,6 +1,6 @@
 /** Rank Hotels: returns the given offers, best first. It calls nobody and fits into the time of a request. */
+import { defineCommand, defineEffect } from '@concordhq/concord'
 import { z } from 'zod'
-import { defineCommand, defineEffect } from '#domains/commands'
 import { hotelOffer } from './hotel-vendor.ts'
 import { type HotelPreferences, hotelPreferences } from './travel-preferences.ts'
 

@@ -1,6 +1,6 @@
 /** Search Hotels: asks the vendor, changes nothing, and counts a duplicate offer once. */
+import { defineCommand } from '@concordhq/concord'
 import { z } from 'zod'
-import { defineCommand } from '#domains/commands'
 import { type HotelVendor, isStay, stay } from './hotel-vendor.ts'
 
 export const searchHotelsExample = { city: 'Berlin', check_in_date: '2026-06-01', check_out_date: '2026-06-04' }

@@ -2,9 +2,8 @@
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { defineCommand, defineEffect, defineSchedule, from } from '@concordhq/concord'
 import { z } from 'zod'
-import { defineCommand, defineEffect, defineSchedule } from '#domains/commands'
-import { from } from '#kernel/step'
 import { type HotelVendor, rate } from './hotel-vendor.ts'
 
 /** Opens the copy of the rates. */

@@ -1,6 +1,6 @@
 /** Travel preferences in memory: stored with the person's consent, visible only to that person, kept for a year. */
+import type { MemorySchema } from '@concordhq/concord'
 import { z } from 'zod'
-import type { MemorySchema } from '#domains/memory'
 
 export const travelPreferences: MemorySchema = {
   name: 'user.travel_preferences',

@@ -2,12 +2,18 @@
  * A report every night at half past two in Berlin. The clock is set to the night when daylight saving begins, on which half past
  * two does not exist: the report is still created, once.
  *
- *   node examples/scheduler/nightly-report.ts
+ *   npm run example examples/scheduler/nightly-report.ts
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createSchedule, createTemplate, nextOccurrences, readSchedule, toTemplateView } from '#domains/scheduler'
+import {
+  createSchedule,
+  createTemplate,
+  nextOccurrences,
+  readSchedule,
+  toTemplateView,
+} from '@concordhq/concord/scheduler'
 import { openExample } from './open-example.ts'
 
 const script = `const { month } = JSON.parse(require('node:fs').readFileSync(0, 'utf8'))

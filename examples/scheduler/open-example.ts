@@ -3,9 +3,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { openScheduler, type RunEvent, runScheduler, type Scheduler, type JobTypeBody } from '#domains/scheduler'
-import { realWait } from '#app/scheduler'
-import { systemDeps } from '#app/system-deps'
+import { setTimeout } from 'node:timers/promises'
+import { systemDeps } from '@concordhq/concord'
+import {
+  type JobTypeBody,
+  openScheduler,
+  type RunEvent,
+  runScheduler,
+  type Scheduler,
+} from '@concordhq/concord/scheduler'
 
 export type Example = {
   readonly folder: string
@@ -26,7 +32,7 @@ export function openExample(jobTypes: readonly JobTypeBody[], now = () => new Da
     async run() {
       const events: RunEvent[] = []
       const done = await runScheduler(scheduler, {
-        wait: realWait,
+        wait: (ms, signal) => setTimeout(ms, undefined, { signal }).catch(() => undefined),
         stop: new AbortController().signal,
         environment: process.env,
         folder,

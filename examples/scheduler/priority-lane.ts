@@ -1,12 +1,12 @@
 /**
  * Ten slow jobs are queued when an urgent one arrives: its higher priority puts it first, and the others keep their order.
  *
- *   node examples/scheduler/priority-lane.ts
+ *   npm run example examples/scheduler/priority-lane.ts
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { moveJob, submitJob, toJobView } from '#domains/scheduler'
+import { moveJob, submitJob, toJobView } from '@concordhq/concord/scheduler'
 import { openExample } from './open-example.ts'
 
 const script = `require('node:fs').appendFileSync('done', JSON.parse(require('node:fs').readFileSync(0, 'utf8')).name + '\\n')`

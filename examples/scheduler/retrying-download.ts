@@ -2,7 +2,7 @@
  * A download from a server that fails twice: each failure has its own run and log, and a retry follows after a delay. A file
  * that does not exist is not retried.
  *
- *   node examples/scheduler/retrying-download.ts
+ *   npm run example examples/scheduler/retrying-download.ts
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { readRetryChain, submitJob } from '#domains/scheduler'
+import { readRetryChain, submitJob } from '@concordhq/concord/scheduler'
 import { openExample } from './open-example.ts'
 
 let asked = 0

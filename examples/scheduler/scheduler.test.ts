@@ -15,7 +15,7 @@ describe('the examples of the scheduler', () => {
   ] as const) {
     test(`${name} does what it says`, async () => {
       const file = fileURLToPath(new URL(`./${name}.ts`, import.meta.url))
-      assert.equal((await run(process.execPath, [file])).stdout, said)
+      assert.equal((await run(process.execPath, ['--conditions=concord-source', file])).stdout, said)
     })
   }
 })

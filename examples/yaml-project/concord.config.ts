@@ -1,6 +1,5 @@
 /** A project with its contracts in YAML files. The code has the effects and functions; the files have the names and rules. */
-import { defineProject } from '#app/project'
-import { defineEffect, defineFunction } from '#domains/commands'
+import { defineEffect, defineFunction, defineProject } from '@concordhq/concord'
 
 export default defineProject({
   definitions: './concord/*.yaml',

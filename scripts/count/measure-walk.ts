@@ -23,11 +23,15 @@ const folder = mkdtempSync(join(tmpdir(), 'concord-walk-'))
 // Under root the embedded server runs as another user, who needs access to the folder.
 chmodSync(folder, 0o711)
 const hook = fileURLToPath(new URL('./coverage-hook.ts', import.meta.url))
-const server = spawn(process.execPath, ['--import', hook, 'src/cli/main.ts', '--json', 'up'], {
-  cwd: root,
-  stdio: ['ignore', 'pipe', 'ignore'],
-  env: { ...process.env, CONCORD_HOME: join(folder, 'home'), CONCORD_PORT: await freePort(), WALK_FOLDER: folder },
-})
+const server = spawn(
+  process.execPath,
+  ['--conditions=concord-source', '--import', hook, 'src/cli/main.ts', '--json', 'up'],
+  {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    env: { ...process.env, CONCORD_HOME: join(folder, 'home'), CONCORD_PORT: await freePort(), WALK_FOLDER: folder },
+  },
+)
 try {
   const { address, key_file } = await readyOf(server)
   const headers = {

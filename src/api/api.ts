@@ -40,6 +40,7 @@ import { schedulerGroupRoutes, schedulerJobRoutes, schedulerStatusRoutes } from 
 import { schedulerLogRoutes } from './scheduler-log-routes.ts'
 import { schedulerScheduleRoutes, schedulerTemplateRoutes } from './scheduler-plan-routes.ts'
 import { schedulerSlotRoutes } from './scheduler-slot-routes.ts'
+import { signalRoutes } from './signal-routes.ts'
 import { openWebhookSources, webhookRoutes } from './webhook-routes.ts'
 
 /** The subjects of the routes, in the order of the reference. */
@@ -82,7 +83,11 @@ const groups = [
   group(identityRoutes, (opened) => opened),
   group(metricsRoutes, ({ renderMetrics }) => renderMetrics && { renderMetrics }),
   group(commandRoutes, ({ db, work }) => work && { db, ...work }),
-  group(webhookRoutes, ({ work }) => work && openWebhookSources(work.commands, work.webhooks)),
+  group(signalRoutes, ({ work }) => work),
+  group(
+    webhookRoutes,
+    ({ work, defaultWorkspace }) => work && openWebhookSources(work.commands, work.webhooks, defaultWorkspace),
+  ),
   group(approvalRoutes, ({ work }) => work),
   group(artifactRoutes, ({ work }) => work?.artifacts && { ...work, artifacts: work.artifacts }),
   group(commandScheduleRoutes, ({ work }) => work?.schedules && { schedules: work.schedules }),

@@ -23,7 +23,7 @@ describe('webhooks over HTTP', () => {
   const secret = new Uint8Array(32).fill(3)
   const sourceOf = (name: string) => ({
     name,
-    workspaceId: api.ours.workspace.id,
+    workspace: api.ours.workspace.id,
     secret,
     map: (event: Json) => {
       if (event['type'] === 'broken') throw new TypeError(`no place for ${String(event['id'])}`)

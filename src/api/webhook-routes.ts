@@ -1,7 +1,17 @@
 /** Receives webhooks: authenticated by a signature over the exact bytes instead of a credential, so the body is read here. */
 import { z } from '@hono/zod-openapi'
 import { idView, textField } from '#contract'
-import { type CommandDeps, commandStatus, openWebhooks, webhookForms, type WebhookSource } from '#domains/commands'
+import {
+  type CommandDeps,
+  commandStatus,
+  type HomedSource,
+  openWebhooks,
+  signalView,
+  toSignalView,
+  webhookForms,
+  type WebhookSource,
+} from '#domains/commands'
+import { findHomeWorkspace } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import { accept, refuse } from '#kernel/refusal'
 import { defaultLimits } from './api-deps.ts'
@@ -10,23 +20,40 @@ import { Known, resource, routes } from './resource.ts'
 
 const receivedView = z
   .object({
-    outcome: z.enum(['command', 'duplicate', 'recorded']).meta({
-      description: '`command`: submitted. `duplicate`: known already. `recorded`: the source maps it to no command.',
+    outcome: z.enum(['command', 'signal', 'duplicate', 'recorded']).meta({
+      description:
+        '`command`: submitted. `signal`: sent. `duplicate`: known already. `recorded`: the source maps it to neither.',
     }),
     command_id: idView('command', 'The command of the event; null when another event submitted it.')
       .nullable()
       .optional(),
     status: commandStatus.optional(),
+    ...signalView.partial().shape,
   })
   .meta({ id: 'ReceivedWebhook', description: 'The outcome of a delivery.' })
 
 type Api = {
-  readonly sources: ReadonlyMap<string, WebhookSource>
+  /** Undefined: there is no such source, or its workspace is gone. */
+  readonly find: (name: string) => Promise<HomedSource | undefined>
   readonly receive: ReturnType<typeof openWebhooks>
 }
 
-export function openWebhookSources(deps: CommandDeps, sources: readonly WebhookSource[]): Api {
-  return { sources: new Map(sources.map((source) => [source.name, source])), receive: openWebhooks(deps) }
+export function openWebhookSources(deps: CommandDeps, sources: readonly WebhookSource[], fallback = 'default'): Api {
+  const homed = new Map<string, HomedSource>()
+  return {
+    receive: openWebhooks(deps),
+    async find(name) {
+      const known = homed.get(name)
+      if (known) return known
+      const source = sources.find((each) => each.name === name)
+      if (!source) return undefined
+      const workspaceId = await findHomeWorkspace(deps.db, source.workspace ?? fallback)
+      if (workspaceId === undefined) return undefined
+      const found = { ...source, workspaceId }
+      homed.set(name, found)
+      return found
+    },
+  }
 }
 
 const header = (pattern: RegExp, example: string, description: string) =>
@@ -59,7 +86,7 @@ export const webhookRoutes = routes({
     answers: { 200: ['The event is known already.', receivedView], 202: ['The event is received.', receivedView] },
     problems: [404, 409],
     async handle({ deps, c }) {
-      const source = deps.sources.get(c.req.param('source') ?? '')
+      const source = await deps.find(c.req.param('source') ?? '')
       if (!source) return refuse('commands.webhook.source_unknown', 'There is no such webhook.')
       const delivery = {
         id: c.req.header('webhook-id'),
@@ -77,6 +104,8 @@ export const webhookRoutes = routes({
             command_id: encodeId('command', value.commandId),
             status: value.status,
           })
+        case 'signal':
+          return accept({ outcome: 'signal' as const, ...toSignalView(value) })
         case 'duplicate':
           return accept(
             new Known({

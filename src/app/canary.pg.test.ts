@@ -50,7 +50,7 @@ describe('canaries', () => {
     room = openRoomOn(api.world, api.ours)
     const source = {
       name: 'shop',
-      workspaceId: api.ours.workspace.id,
+      workspace: api.ours.workspace.id,
       secret: signingKey,
       map: (event: Json) => ({ taskName: 'Work', payload: { subject: String(event['id']) } }),
     }

@@ -57,7 +57,7 @@ export async function openConcord(options: ConcordOptions): Promise<Concord> {
   return (await openInProcess(options)).concord
 }
 
-/** With the parts that `@concordhq/concord/testing` needs. */
+/** With the parts that `@concordhq/concord/testing` needs. @internal */
 export async function openInProcess(
   options: ConcordOptions & Pick<StartOptions, 'scheduleAheadMs'>,
 ): Promise<{ readonly concord: Concord; readonly service: Service }> {

@@ -51,6 +51,8 @@ import {
   repairCommandTimes,
   shippedPolicies,
   shippedSchedulesFor,
+  sweepSignals,
+  waitDefinitions,
 } from '#domains/commands'
 import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
 import { type MemoryDeps, openMemory } from '#domains/memory'
@@ -59,6 +61,7 @@ import { encodeId, textId } from '#kernel/ids'
 import { readPlaces } from '#kernel/policy/destination'
 import { accept, type Decision } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
+import { SIGNAL_KEEP_MS } from '#kernel/signal'
 import { capabilitiesOf, type Drive, queuesIn, type Runtime, semanticQueues } from '#runtime'
 import type { Db } from '#store'
 import { activeTraceId, inSpan } from '#telemetry'
@@ -106,6 +109,8 @@ export type WorkOptions = {
   readonly queues?: string | undefined
   /** The maximum number of schedules in one workspace; 1,000 by default. */
   readonly schedulesMax?: number
+  /** How long signals are kept; 30 days by default. */
+  readonly signalKeepMs?: number
   /** In addition to the inbox. */
   readonly channels?: readonly NoticeChannel[]
   /** In addition to the inbox of the administrators. */
@@ -171,6 +176,7 @@ export async function openWork(
     ...shippedPolicies,
     ...publishArtifactDefinitions,
     ...undoDefinitions(() => commands.deps),
+    ...waitDefinitions(() => commands.deps),
     ...memoryDefinitions(memory.value),
     ...openMaintenance(() => approvals, connectors.value),
     ...connectorDefinitions(connectors.value),
@@ -253,6 +259,7 @@ export async function openWork(
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
     every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
     every(SWEEP_MS, () => sweepBlobs(artifacts), log),
+    every(SWEEP_MS, () => sweepSignals(commands.deps, options.signalKeepMs ?? SIGNAL_KEEP_MS), log),
     every(ABANDONED_MS, () => connectors.value.settleAbandoned({ traceId: newTraceId() }), log),
   ]
   return accept({

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { after, describe, test } from 'node:test'
-import { actingFor, submitCommand } from '#domains/commands'
+import { actingFor, anyHost, openCatalog, shippedPolicies, submitCommand } from '#domains/commands'
 import { openScheduleBench } from '#test/schedules'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
@@ -124,4 +124,58 @@ describe('definitions in YAML', () => {
       assert.match(loaded.reason, reason)
     })
   }
+})
+
+describe('the code of a project', () => {
+  const index = JSON.stringify(new URL('../index.ts', import.meta.url).href)
+
+  async function aConfig(text: string) {
+    const folder = await mkdtemp(join(tmpdir(), 'concord-project-'))
+    after(() => rm(folder, { recursive: true, force: true }))
+    const file = join(folder, 'concord.config.ts')
+    await writeFile(file, text)
+    return { file, loaded: await loadProject(folder) }
+  }
+
+  for (const [title, text, line, reason] of [
+    ['a syntax error', 'export default {\n  catalog: [],\n  a = 1,\n}\n', 3, /Invalid shorthand/],
+    ['an exception', 'const none: any = undefined\nexport default none.catalog\n', 2, /Cannot read/],
+    [
+      'a missing export',
+      `import { defineComand } from ${index}\nexport default { catalog: [defineComand] }\n`,
+      1,
+      /defineComand/,
+    ],
+    [
+      'a definition that throws',
+      `import { defineCommand } from ${index}\n\nexport default { catalog: [\n  defineCommand('x', { input: {} as any, policy: [], steps: () => [] }),\n] }\n`,
+      4,
+      /./,
+    ],
+  ] as const) {
+    test(`${title} is refused with its file and line`, async () => {
+      const { file, loaded } = await aConfig(text)
+      assert.ok(!loaded.ok)
+      assert.deepEqual([loaded.code, loaded.path], ['app.project.invalid', `${file}:${line}`])
+      assert.ok(loaded.reason.startsWith(`${file}:${line}: `), loaded.reason)
+      assert.match(loaded.reason, reason)
+    })
+  }
+
+  test('every error of a catalog names the file and line of its definition, and the nearest name', async () => {
+    const { file, loaded } = await aConfig(`import { defineFunction, defineTask } from ${index}
+const greet = defineFunction({ name: 'greet', plan: () => [] })
+const task = defineTask({ name: 'Greet', description: 'd', command_type: 'greet', function_name: 'gret' })
+export default { catalog: [greet, task] }
+`)
+    const opened = openCatalog([...shippedPolicies, ...accepted(loaded).catalog], anyHost)
+    assert.ok(!opened.ok)
+    const lines = opened.reason.split('\n')
+    assert.ok(
+      lines.includes(`${file}:3: "Greet" names "gret", which is not defined. Did you mean \`greet\`?`),
+      opened.reason,
+    )
+    const findings = (opened.facts?.['findings'] ?? []) as readonly unknown[]
+    assert.equal(lines.length - 1, findings.length)
+  })
 })

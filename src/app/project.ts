@@ -1,7 +1,10 @@
 /** Loads the project of a folder: its catalog and connectors, from `concord.config.ts` (or .js, .mjs) and the YAML files that it names. */
+import { execFile } from 'node:child_process'
 import { glob, readFile, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import process from 'node:process'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
 import type { ApprovalType } from '#domains/approvals'
 import type { ArtifactType } from '#domains/artifacts'
 import {
@@ -53,15 +56,20 @@ export function defineProject(project: Project): Project {
   return project
 }
 
-const NAMES = ['concord.config.ts', 'concord.config.mjs', 'concord.config.js'] as const
+export const PROJECT_FILE = 'concord.config.ts'
+const NAMES = [PROJECT_FILE, 'concord.config.mjs', 'concord.config.js'] as const
 
-export async function loadProject(folder: string): Promise<Decision<LoadedProject & { readonly file: string | null }>> {
+export async function findProjectFile(folder: string): Promise<string | undefined> {
   for (const name of NAMES) {
     const file = join(folder, name)
-    if (!(await stat(file).catch(() => undefined))?.isFile()) continue
-    return readProject(file)
+    if ((await stat(file).catch(() => undefined))?.isFile()) return file
   }
-  return accept({ catalog: [], file: null })
+  return undefined
+}
+
+export async function loadProject(folder: string): Promise<Decision<LoadedProject & { readonly file: string | null }>> {
+  const file = await findProjectFile(folder)
+  return file === undefined ? accept({ catalog: [], file: null }) : readProject(file)
 }
 
 async function readProject(file: string): Promise<Decision<LoadedProject & { readonly file: string }>> {
@@ -78,8 +86,31 @@ async function readProject(file: string): Promise<Decision<LoadedProject & { rea
     if (!Array.isArray(project.connectors ?? [])) return no('`connectors` is not a list.')
     return await withFiles({ ...project, ...expandProject(project as Project), file })
   } catch (error) {
-    return no(error instanceof Error ? error.message : String(error))
+    if (!(error instanceof Error)) return no(String(error))
+    const place = await findPlace(error, file)
+    return refuse('app.project.invalid', `${place ?? file}: ${error.message}`, { path: place ?? file })
   }
+}
+
+/** The line of the project that failed: `/home/you/refunds/refund.ts:3`. */
+async function findPlace(error: Error, file: string): Promise<string | undefined> {
+  const named = placeIn(error.stack ?? '')
+  if (named !== undefined || !(error instanceof SyntaxError)) return named
+  // Node names the line of a syntax error only when the error ends a process. Nothing of the project runs before that.
+  return promisify(execFile)(process.execPath, [...process.execArgv, file]).then(
+    () => undefined,
+    ({ stderr }: { stderr?: string }) => placeIn(stderr ?? ''),
+  )
+}
+
+/** The first line of a stack outside Node, Concord and other packages. */
+function placeIn(stack: string): string | undefined {
+  const own = new URL('../', import.meta.url).href
+  for (const [, at = '', line = ''] of stack.matchAll(/(?<=^|[\s(])((?:file:\/\/)?\/[^\s()]+?):(\d+)(?=[:)\s]|$)/gm)) {
+    const url = at.startsWith('file:') ? at : pathToFileURL(at).href
+    if (!url.startsWith(own) && !url.includes('/node_modules/')) return `${fileURLToPath(url)}:${line}`
+  }
+  return undefined
 }
 
 /** A project whose commands are replaced by their definitions. */

@@ -9,6 +9,7 @@ export const appRefusals = {
   'app.home.not_writable': ['configuration', 'Set CONCORD_HOME to a folder of your own.'],
   'app.unhealthy': ['configuration', START_OVER],
   'app.port.taken': ['configuration', 'Stop that program, or set CONCORD_PORT to another port.'],
+  'app.project.missing': ['configuration', '`concord init <folder>` creates a project.'],
   'app.project.invalid': ['configuration', START_OVER],
   'app.server.unreachable': ['unavailable', 'Start one with `concord up`, or set CONCORD_URL.'],
   'app.server.version': ['unavailable', 'Install the command line with the same version as the server.'],

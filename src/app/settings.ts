@@ -2,6 +2,7 @@
 import { type DurationMs, formatDuration, parseDuration } from '#kernel/duration'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
+import { SIGNAL_KEEP_MS } from '#kernel/signal'
 import { decideEnvironment } from '#runtime'
 
 type Setting<T> = {
@@ -201,6 +202,11 @@ export const settings = {
     [1, 100_000],
     SCHEDULES_MAX,
   ),
+  signalKeep: duration(
+    'CONCORD_SIGNAL_KEEP',
+    'how long signals are kept, also those that no command has waited for',
+    SIGNAL_KEEP_MS,
+  ),
   notifyUrl: address(
     'CONCORD_NOTIFY_URL',
     'address to notify when an approval waits (default: only the inbox)',
@@ -217,3 +223,17 @@ export const settings = {
 } as const
 
 export type SettingName = keyof typeof settings
+
+/** The variables of OpenTelemetry that matter here. Other programs read them too, so a wrong value is ignored and not refused. */
+export const telemetrySettings: readonly Omit<Setting<unknown>, 'parse'>[] = [
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'collector that gets traces and metrics (default: none)', 'http://127.0.0.1:4318'],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'headers for the collector, with its credential', 'api-key=…'],
+  ['OTEL_TRACES_EXPORTER', 'otlp or none: whether traces are sent', 'none'],
+  ['OTEL_METRICS_EXPORTER', 'otlp or none: whether metrics are sent; /metrics shows them in any case', 'none'],
+  ['OTEL_TRACES_SAMPLER', 'which traces are kept (default: all)', 'parentbased_traceidratio'],
+  ['OTEL_TRACES_SAMPLER_ARG', 'the share of traces that a ratio keeps', '0.1'],
+  ['OTEL_METRIC_EXPORT_INTERVAL', 'milliseconds between two exports of metrics', '60000'],
+  ['OTEL_SERVICE_NAME', 'name of this process in traces and metrics', 'concord'],
+  ['OTEL_RESOURCE_ATTRIBUTES', 'attributes of this process in traces and metrics', 'deployment.environment.name=prod'],
+  ['OTEL_SDK_DISABLED', 'true: nothing is sent', 'true'],
+].map(([variable = '', meaning = '', example = '']) => ({ variable, meaning, example }))

@@ -23,6 +23,8 @@ export type RunningServer = {
   readonly database: string
   readonly keyFile: string
   readonly schemaVersion: number
+  /** False if the folder has no `concord.config.ts`. */
+  readonly hasProject: boolean
   /** The tasks that can be submitted. */
   readonly taskNames: readonly string[]
   /** The file of its scheduler, if it runs one. */
@@ -37,7 +39,7 @@ export type RunningServer = {
 /** The channel on which writers announce new events. */
 const EVENTS_CHANNEL = 'concord_events'
 
-/** The service without a port: the database, the runtime, and the handler of HTTP requests. */
+/** The service without a port: the database, the runtime, and the handler of HTTP requests. @internal */
 export type Service = Base & {
   readonly keyFile: string
   readonly authenticator: ReturnType<typeof openAuthenticator>
@@ -51,6 +53,7 @@ export type Service = Base & {
   endStreams(): void
 }
 
+/** @internal */
 export async function openService(
   options: StartOptions,
   deps: SystemDeps,
@@ -132,6 +135,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       database,
       keyFile,
       schemaVersion,
+      hasProject: opened.value.project.file !== null,
       taskNames: [...work.commands.catalog.tasks.keys()],
       schedulerFile: jobs?.api.scheduler.db.file,
       environmentName: config.environmentName,

@@ -30,13 +30,15 @@ export type StartOptions = {
   readonly works?: boolean
 }
 
+/** @internal */
 export type Base = {
   readonly db: Db
   readonly url: string
   /** The address of the database without its password. */
   readonly database: string
   readonly schemaVersion: number
-  readonly project: Project
+  /** Its file is null if the folder has no project. */
+  readonly project: Project & { readonly file: string | null | undefined }
   readonly telemetry: Telemetry
   readonly work: OpenedWork
 }
@@ -59,11 +61,13 @@ function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, '
     engine,
     invited: countedInvited[config.countInvited],
     schedulesMax: config.schedulesMax,
+    signalKeepMs: config.signalKeep,
     channels: receiver ? [webhookChannel(receiver)] : [],
     alertChannels: receiver ? [{ name: 'webhook', deliver: openSignedPost(receiver) }] : [],
   }
 }
 
+/** @internal */
 export async function openBase(
   options: StartOptions,
   deps: SystemDeps,
@@ -71,7 +75,7 @@ export async function openBase(
   closers: Closers,
 ): Promise<Decision<Base>> {
   const { config, environment, folder, onProgress = () => {}, works = true } = options
-  const project = options.project ? accept(options.project) : await loadProject(folder)
+  const project = options.project ? accept({ ...options.project, file: undefined }) : await loadProject(folder)
   if (!project.ok) return project
   const telemetry = await openTelemetry(environment, version)
   closers.add(() => telemetry.close())

@@ -78,7 +78,7 @@ async function openTracing(resource: Resource, environment: Environment): Promis
 /** The standard variables of the sampler. The SDK leaves them to its caller. */
 function samplerOf(sdk: typeof Sdk, environment: Environment): Sdk.Sampler {
   const name = environment['OTEL_TRACES_SAMPLER'] ?? 'parentbased_always_on'
-  const ratio = Number(environment['OTEL_TRACES_SAMPLER_ARG'] ?? 1)
+  const ratio = numberIn(environment['OTEL_TRACES_SAMPLER_ARG'], [0, 1], 1)
   const [ofParent, ofRoot] = name.startsWith('parentbased_') ? [true, name.slice('parentbased_'.length)] : [false, name]
   const samplers: Readonly<Record<string, () => Sdk.Sampler>> = {
     always_off: () => new sdk.AlwaysOffSampler(),
@@ -88,10 +88,16 @@ function samplerOf(sdk: typeof Sdk, environment: Environment): Sdk.Sampler {
   return ofParent ? new sdk.ParentBasedSampler({ root }) : root
 }
 
+/** A wrong number has the value of the default, as the specification of OpenTelemetry says. */
+function numberIn(text: string | undefined, [min, max]: readonly [number, number], fallback: number): number {
+  const value = text === undefined || text.trim() === '' ? Number.NaN : Number(text)
+  return value >= min && value <= max ? value : fallback
+}
+
 async function otlpMetricReader(environment: Environment): Promise<MetricReader> {
   const { PeriodicExportingMetricReader } = await import('@opentelemetry/sdk-metrics')
   const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-http')
-  const intervalMs = Number(environment['OTEL_METRIC_EXPORT_INTERVAL'] ?? 60_000)
+  const intervalMs = numberIn(environment['OTEL_METRIC_EXPORT_INTERVAL'], [1, 86_400_000], 60_000)
   const timeoutMs = Math.min(intervalMs, 30_000)
   const options = { exportIntervalMillis: intervalMs, exportTimeoutMillis: timeoutMs }
   return new PeriodicExportingMetricReader({ exporter: new OTLPMetricExporter(), ...options })

@@ -62,7 +62,7 @@ export const artifacts = noun('list artifacts, download them, show where they co
       const found = await askServer<ArtifactView>(cli, 'GET', path)
       return found.ok ? download(cli, path.value, found.value, flags) : found
     },
-    say: ({ file, size_bytes }) => `${showLine(file)}: ${size_bytes} bytes, checksum verified\n`,
+    say: ({ file, size_bytes }) => `saved ${showLine(file)} (${size_bytes} bytes, checksum verified)\n`,
   }),
   'lineage <id>': verb<[string, { mermaid?: boolean }], LineageView>({
     description: 'show what an artifact was made from and what was made from it',
@@ -127,7 +127,7 @@ async function download(
     if (got.checksum !== artifact.checksum)
       return refuse('artifacts.content.altered', 'The content does not match the checksum of the artifact.', { hint })
     await rename(beside, file)
-    return accept({ file: name, ...got })
+    return accept({ file, ...got })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     return refuse('app.server.unreachable', `The download did not complete: ${why}`, { hint })

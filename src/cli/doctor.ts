@@ -1,7 +1,7 @@
 /** `concord doctor`: checks this machine, the data folder, the database and the server, with a next step for each finding. */
 import { readConfig } from '#app/config'
 import type { DoctorFinding } from '#app/examine'
-import { settings } from '#app/settings'
+import { settings, telemetrySettings } from '#app/settings'
 import { accept, refuse } from '#kernel/refusal'
 import { action, type Add, type TableColumns, showAnswer, table } from './noun.ts'
 import { type Cli, colorsOf, counted, type Terminal } from './terminal.ts'
@@ -40,7 +40,8 @@ function formatFinding(terminal: Terminal, finding: DoctorFinding): string {
 }
 
 function listSettings(cli: Cli) {
-  const rows = Object.values(settings).map(({ variable, meaning, example }) => ({ variable, meaning, example }))
+  const all = [...Object.values(settings), ...telemetrySettings]
+  const rows = all.map(({ variable, meaning, example }) => ({ variable, meaning, example }))
   const columns: TableColumns<(typeof rows)[number]> = {
     variable: ({ variable }) => variable,
     example: ({ example }) => example,

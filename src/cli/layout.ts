@@ -82,6 +82,7 @@ export function cut(text: string, width: number): string {
 
 /** Breaks at spaces. A word that is wider than the line stays whole. */
 export function wrap(text: string, width: number): string[] {
+  if (stringWidth(text) <= width) return [text]
   const lines: string[] = []
   let line = ''
   for (const word of text.split(' ')) {

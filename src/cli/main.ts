@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** The `concord` program: binds the command tree to this process, its streams, its signals and its exit code. */
-import { enableCompileCache } from 'node:module'
+import module from 'node:module'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
@@ -8,14 +8,15 @@ import { isatty } from 'node:tty'
 import type { Terminal } from './terminal.ts'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-if (major < 24 || (major === 24 && minor < 12)) {
+// A project that `init` creates brings its own Node, so `init` runs on an older one.
+if ((major < 24 || (major === 24 && minor < 12)) && process.argv[2] !== 'init') {
   process.stderr.write(
-    `error Concord needs Node 24.12 or later. This is ${process.versions.node}.\n  next   Install Node 24, or run it through npm in a checkout, which includes Node.\n`,
+    `error Concord needs Node 24.12 or later. This is ${process.versions.node}.\n  next   Install Node 24, or add it to the project: npm install --save-dev node@24\n`,
   )
   process.exit(78)
 }
 // In a folder of this user, because what is in the cache runs. Without it the modules of a checkout take 0.5 s.
-enableCompileCache(join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'concord'))
+module.enableCompileCache?.(join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'concord'))
 const args = process.argv.slice(2)
 // Loaded after the check, because an older Node fails at the first built-in module that it lacks.
 if (args.length === 1 && /^(-v|--version)$/.test(args[0] ?? '')) {

@@ -6,10 +6,13 @@ import { kindOf } from '#refusals'
 import { approvalVerbs } from './approvals.ts'
 import { artifacts } from './artifacts.ts'
 import { commands, commandVerbs } from './commands.ts'
+import { completion } from './completion.ts'
 import { connectors } from './connectors.ts'
+import { dev } from './dev.ts'
 import { doctor } from './doctor.ts'
 import { events } from './events.ts'
 import { history } from './history.ts'
+import { init } from './init.ts'
 import { jobGroups } from './job-groups.ts'
 import { jobTemplates } from './job-templates.ts'
 import { jobs } from './jobs.ts'
@@ -23,6 +26,7 @@ import { propose } from './propose.ts'
 import { reservations } from './reservations.ts'
 import { scheduler } from './scheduler.ts'
 import { schedules } from './schedules.ts'
+import { signals } from './signals.ts'
 import { stuck } from './stuck.ts'
 import { submit } from './submit.ts'
 import { taskTypes } from './task-types.ts'
@@ -69,6 +73,8 @@ function giveOwnHelp(command: Command): void {
 function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
   return {
     'Run the service:': {
+      init: init(cli),
+      dev: dev(cli),
       up: up(cli),
       worker: worker(cli),
       doctor: doctor(cli),
@@ -78,6 +84,7 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       people,
       events,
       history,
+      completion: completion(cli),
     },
     'Submit and follow work:': {
       'task-types': taskTypes,
@@ -86,6 +93,7 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       commands,
       ...commandVerbs(cli),
       ...approvalVerbs(cli),
+      signals,
       notifications,
       schedules,
       artifacts,

@@ -5,6 +5,8 @@ export const cliRefusals = {
   'cli.usage': ['usage', 'Add --help to see how.'],
   'cli.confirmation_missing': ['usage', 'Add --yes to confirm.'],
   'cli.file.unreadable': ['forbidden', 'Check that the file exists and that you may read it.'],
+  'cli.file.unwritable': ['forbidden', 'Check that you may write to the folder.'],
+  'cli.init.exists': ['usage', 'Name a new folder: `concord init <folder>`.'],
   'cli.file.invalid': ['malformed', 'Fix the file; --help shows its format.'],
   'cli.key.missing': ['unauthenticated', 'Set CONCORD_KEY to a key of that server.'],
   'cli.wait.ended': ['timeout', 'The work continues; ask for its status later.'],

@@ -62,7 +62,7 @@ export const worker = (cli: Cli): Add =>
     ),
   })
 
-function announce(terminal: Terminal, server: RunningServer, json: boolean): void {
+export function announce(terminal: Terminal, server: Omit<RunningServer, 'lost' | 'close'>, json: boolean): void {
   const { address, home, database, keyFile, schemaVersion, schedulerFile, environmentName } = server
   if (json) {
     terminal.out(
@@ -88,6 +88,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       `  database  ${database}`,
       `  key       ${keyFile}`,
       ...(schedulerFile === undefined ? [] : [`  jobs      ${schedulerFile}`]),
+      ...(server.hasProject ? [] : ['  project   none in this folder; `concord init` creates one']),
       ...(environmentName === undefined ? [] : [`  takes     only work of the environment ${environmentName}`]),
       '',
       'Next, in another terminal of this folder:',

@@ -67,6 +67,7 @@ type SubmitOptions = {
   /** The idempotency key of the request: the same for every repetition. */
   readonly key?: string | undefined
 }
+type SignalOf = { readonly key: string; readonly payload?: object | undefined; readonly id?: string | undefined }
 type WaitOptions = { readonly timeoutMs?: number; readonly signal?: AbortSignal }
 
 export type ConcordClient = {
@@ -82,6 +83,11 @@ export type ConcordClient = {
   /** Waits until the command has ended or needs a person. */
   wait<Result = unknown>(command: Named<Result>, options?: WaitOptions): Promise<CommandOf<Result>>
   why(command: Named): Promise<Explanation>
+  /**
+   * Sends an event that commands wait for. It ends every wait for its name and key, or is kept for the first that begins. The same `id` is
+   * received once.
+   */
+  signal(name: string, signal: SignalOf): Promise<components['schemas']['Signal']>
   cancel(command: Named, reason?: string): Promise<CommandRow>
   /** Submits the command that undoes this one, and returns it. */
   undo(command: Named, reason?: string): Promise<CommandRow>
@@ -179,6 +185,10 @@ export function connect({ url, key, workspace, fetch: send }: ConnectOptions): C
     async why(command) {
       const params = { path: { command_id: idOf(command) } }
       return valueOf(await api.GET('/commands/{command_id}/explanation', { params }))
+    },
+    async signal(name, { key: about, payload = {}, id }) {
+      const body = { name, key: about, payload: payload as Record<string, never>, ...(id === undefined ? {} : { id }) }
+      return valueOf(await api.POST('/signals', { body }))
     },
     async cancel(command, reason) {
       const params = { path: { command_id: idOf(command) } }

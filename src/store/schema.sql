@@ -814,6 +814,58 @@ grant insert, select on concord.notification_reads to concord_app;
 grant insert, select on concord.notification_reads to concord_engine;
 comment on column concord.notification_reads.connector_invocation_id is 'The call that sent the message.';
 
+create table concord.signal_waits (
+  domain_effect_id uuid                not null,
+  workspace_id     uuid                not null,
+  command_id       uuid                not null,
+  name             concord.filled_text not null,
+  key              concord.filled_text not null,
+  signal_id        uuid,
+  created_at       concord.finite_time not null,
+  constraint signal_waits_pk PRIMARY KEY (domain_effect_id, workspace_id),
+  constraint signal_waits_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint signal_waits_effect_fk FOREIGN KEY (domain_effect_id, workspace_id) REFERENCES concord.domain_effects(domain_effect_id, workspace_id),
+  constraint signal_waits_signal_fk FOREIGN KEY (signal_id, workspace_id) REFERENCES concord.signals(signal_id, workspace_id)
+);
+CREATE INDEX signal_waits_open_ix ON concord.signal_waits USING btree (workspace_id, name, key) WHERE (signal_id IS NULL);
+CREATE INDEX signal_waits_signal_ix ON concord.signal_waits USING btree (signal_id) WHERE (signal_id IS NOT NULL);
+alter table concord.signal_waits enable row level security, force row level security;
+create policy signal_waits_app on concord.signal_waits as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy signal_waits_engine on concord.signal_waits as permissive for all to concord_engine using (true) with check (true);
+grant delete, insert, select, update on concord.signal_waits to concord_engine;
+grant select on concord.signal_waits to concord_app;
+comment on table concord.signal_waits is 'Effects that wait for a signal. A wait whose time has passed is deleted.';
+comment on column concord.signal_waits.signal_id is 'The signal that ended the wait.';
+
+create table concord.signals (
+  signal_id    uuid                not null,
+  workspace_id uuid                not null,
+  name         concord.filled_text not null,
+  key          concord.filled_text not null,
+  payload      concord.object_json not null,
+  sent_id      concord.filled_text not null,
+  content_hash concord.filled_text not null,
+  sent_by      concord.filled_text not null,
+  created_at   concord.finite_time not null,
+  taken_at     concord.finite_time,
+  constraint signals_pk PRIMARY KEY (signal_id, workspace_id),
+  constraint signals_sent_uq UNIQUE (workspace_id, sent_id),
+  constraint signals_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
+  constraint signals_key_ck CHECK ((char_length((key)::text) <= 255)),
+  constraint signals_name_ck CHECK ((char_length((name)::text) <= 100)),
+  constraint signals_sent_ck CHECK ((char_length((sent_id)::text) <= 500))
+);
+CREATE INDEX signals_age_ix ON concord.signals USING btree (created_at);
+CREATE INDEX signals_kept_ix ON concord.signals USING btree (workspace_id, name, key, created_at, signal_id) WHERE (taken_at IS NULL);
+alter table concord.signals enable row level security, force row level security;
+create policy signals_app on concord.signals as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy signals_engine on concord.signals as permissive for all to concord_engine using (true) with check (true);
+grant delete, insert, select, update on concord.signals to concord_engine;
+grant select on concord.signals to concord_app;
+comment on table concord.signals is 'Events from outside, each received once.';
+comment on column concord.signals.sent_id is 'The id that the sender gave it.';
+comment on column concord.signals.taken_at is 'When it ended its first wait. Null: it is kept for the first wait that begins.';
+
 create table concord.swarm_runs (
   swarm_run_id             uuid                     not null,
   command_id               uuid                     not null,

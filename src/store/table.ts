@@ -50,7 +50,7 @@ export type Table<Row, S extends string, A extends string, E extends string> = {
   /** The same, with the one refusal for a row that is not there, or not of this tenant. */
   get(sql: Sql, tenant: string, id: string): Promise<Decision<Row>>
   missing(): Refusal
-  insertOnce(sql: Sql, row: Row, actor: Actor<A>, created: TableFact<E>): Promise<Decision<Once<Row>>>
+  insertOnce(sql: Sql, row: Row, actor: Actor<string>, created: TableFact<E>): Promise<Decision<Once<Row>>>
   transition(sql: Sql, row: Row, to: S, actor: Actor<A>, moving: Moving<A, E>): Promise<TransitionResult<Row>>
   /** The columns of the fact, for a statement of the room that inserts it with other rows. */
   eventRow(row: Row, actor: Actor<string>, fact: TableFact<E>): Readonly<Record<string, unknown>>

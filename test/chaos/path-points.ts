@@ -41,6 +41,7 @@ export const requestGroups: readonly PointGroup[] = [
     ...request('stopped', 'commands.cancel_written', 'commands.cancel_committed'),
     ...request('again', 'commands.retry_written'),
   ],
+  request('signalled', 'commands.signal_written', 'commands.signal_committed'),
 ]
 
 /** Points that only a server with in-process turns passes. */
@@ -69,6 +70,7 @@ export const turnGroups: readonly PointGroup[] = [
     ...turn('told', 'commands.input_requested'),
     ...turn('chain', 'commands.dependents_marked'),
   ],
+  turn('signalled', 'commands.wait_recorded'),
   turn('stopped', 'commands.retry_recorded', 'commands.exit_settled', 'commands.undo_planned'),
   turn('stopped', 'commands.undo_begun', 'commands.undo_called', 'commands.undo_recorded'),
   // The undos of a command that succeeded are effects of the Undo Command.

@@ -11,7 +11,7 @@ import type { Installation } from './installation.ts'
 /** `ok`: the answer was a success. `fail`: the answer was a failure. `info`: no clear answer. */
 type Outcome = 'ok' | 'fail' | 'info'
 export type Op = {
-  readonly act: 'submit' | 'approve' | 'input' | 'cancel' | 'retry' | 'undo' | 'reconcile'
+  readonly act: 'submit' | 'approve' | 'input' | 'cancel' | 'retry' | 'undo' | 'reconcile' | 'signal'
   readonly key: string
   readonly outcome: Outcome
   readonly status: number | null
@@ -24,6 +24,7 @@ export const stories = {
   inline: 'Pay at once',
   agreed: 'Pay when agreed',
   told: 'Pay when told',
+  signalled: 'Pay when signalled',
   stopped: 'Pay until stopped',
   again: 'Pay on the second run',
   undone: 'Pay and regret',
@@ -108,6 +109,8 @@ export function invitePeople(installation: Installation, chance: Chance): People
             return act(name, `${command}/retry`, asker, id, {})
           case 'approve':
             return act(name, `/approvals/${encodeId('approval', id)}/resolve`, answerer, id, { decision: 'approved' })
+          case 'signal':
+            return act(name, '/signals', asker, id, signalOf(key))
           case 'reconcile': {
             const isPaid = (book?.paid[key] ?? 0) + (book?.undone[key] ?? 0) > 0
             const decision = { decision: isPaid ? 'approved' : 'rejected', reason: 'seen in the book' }
@@ -129,9 +132,13 @@ export function invitePeople(installation: Installation, chance: Chance): People
     history,
     async ask(to, story, count, round) {
       const keys = Array.from({ length: count }, (_, n) => `${round}-${story}-${n}`)
-      const note = String(chance.whole(1_000_000))
+      const shared = String(chance.whole(1_000_000))
       await Promise.all(
-        keys.map(async (key) => {
+        keys.map(async (key, n) => {
+          const note = story === 'signalled' ? key : shared
+          // Every other signal comes before its command, and some of them only then.
+          if (story === 'signalled' && n % 2 === 0)
+            await send(to, '/signals', await installation.asker(), signalOf(key))
           const first = await submit(to, key, { task_name: stories[story], payload: { note } })
           if (story === 'chain' && first !== undefined) {
             const body = { task_name: 'Pay steadily', payload: { note }, depends_on: [{ command_id: first }] }
@@ -154,6 +161,9 @@ export function invitePeople(installation: Installation, chance: Chance): People
   }
 }
 
+/** The same signal however often it is sent. */
+const signalOf = (key: string) => ({ name: 'pay.agreed', key, id: `signal ${key}`, payload: { key } })
+
 type Due = { readonly act: Exclude<Op['act'], 'submit'>; readonly id: string; readonly key: string }
 
 /** The entries of the inbox and of the list of commands. */
@@ -166,5 +176,6 @@ union all select 'cancel', c.command_id, '' from concord.commands as c where c.t
   and exists (select from concord.domain_effects as e where e.command_id = c.command_id and e.effect_type = 'pay.held' and e.attempt > 0)
 union all select 'undo', c.command_id, '' from concord.commands as c where c.task_name = 'Pay and regret' and c.status = 'succeeded'
   and not exists (select from concord.commands as u where u.contract_key = 'undo:cmd_' || replace(c.command_id::text, '-', '') and u.workspace_id = c.workspace_id)
+union all select 'signal', w.domain_effect_id, w.key from concord.signal_waits as w where w.signal_id is null
 union all select 'retry', c.command_id, '' from concord.commands as c where c.task_name = 'Pay on the second run' and c.status = 'failed' and c.attempt = 1
 limit 64`

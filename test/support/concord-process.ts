@@ -44,7 +44,7 @@ export function spawnConcord(args: readonly string[], { env, cwd, uid }: Concord
   // The defaults are the home `.concord` in the current folder and the port 7420. A test uses neither.
   if (env['CONCORD_HOME'] === undefined && cwd === undefined)
     throw new Error('A test must give Concord a home of its own.')
-  const child = spawn(process.execPath, [MAIN, ...args], {
+  const child = spawn(process.execPath, ['--conditions=concord-source', MAIN, ...args], {
     env: { ...plainEnvironment(), CONCORD_PORT: ownPort, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(cwd === undefined ? {} : { cwd }),

@@ -24,11 +24,19 @@ export type McpScript = {
   readonly description?: string
   readonly isGone?: boolean
   readonly required?: readonly string[]
+  /** Further keywords of the input schema. */
+  readonly schema?: object
 }
 
 const [scriptFile = '', writesFile = ''] = process.argv.slice(2)
 const script = JSON.parse(readFileSync(scriptFile, 'utf8')) as McpScript
-const { mode = 'honest', description = 'Writes a line down.', isGone = false, required = ['line'] } = script
+const {
+  mode = 'honest',
+  description = 'Writes a line down.',
+  isGone = false,
+  required = ['line'],
+  schema = {},
+} = script
 
 const note = (kind: string, value: unknown) => appendFileSync(writesFile, `${JSON.stringify({ kind, value })}\n`)
 const send = (message: object) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
@@ -47,7 +55,7 @@ const string = { type: 'string' }
 const tool = {
   name: 'write-line',
   description,
-  inputSchema: { type: 'object', properties: { line: string, pattern: string }, required },
+  inputSchema: { type: 'object', properties: { line: string, pattern: string }, required, ...schema },
   outputSchema: { type: 'object', properties: { written: string }, required: ['written'] },
   annotations: { readOnlyHint: true },
 }

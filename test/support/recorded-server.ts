@@ -23,6 +23,15 @@ export class Problem {
   }
 }
 
+/** Answers with these events as a stream that ends. */
+export class EventFrames {
+  readonly text: string
+  constructor(events: readonly object[]) {
+    const frames = events.map((event, index) => `id: 1.${index}\ndata: ${JSON.stringify(event)}\n\n`)
+    this.text = `${frames.join('')}event: end\ndata:\n\n`
+  }
+}
+
 export type Said = {
   readonly code: number
   readonly out: string
@@ -66,7 +75,7 @@ export async function runAgainst(
         'content-type': 'application/json',
         ...(more.version === undefined ? {} : { 'x-concord-version': more.version }),
       })
-      response.end(JSON.stringify(isProblem ? answer.body : answer))
+      response.end(answer instanceof EventFrames ? answer.text : JSON.stringify(isProblem ? answer.body : answer))
     })
   }).listen(0, '127.0.0.1')
   await new Promise((resolve) => server.once('listening', resolve))

@@ -5,7 +5,11 @@ import { plantTree, readTree } from './tree.ts'
 
 const found = (markdown: string) =>
   checkDocs(
-    plantTree({ 'docs/guide.md': markdown, 'docs/other.md': '', 'src/kernel/money.ts': 'export const one = 1\n' }),
+    plantTree({
+      'docs/guide.md': markdown,
+      'docs/other.md': '# The top, now\n',
+      'src/kernel/money.ts': 'export const one = 1\n',
+    }),
   )
 
 describe('docs', () => {
@@ -22,6 +26,17 @@ describe('docs', () => {
     ],
     ['a pattern that matches nothing', '`src/**/*.sql`', 'docs/guide.md:1: names src/**/*.sql, which does not exist'],
     ['a link that leads nowhere', '[x](othr.md#top)', 'docs/guide.md:1: names othr.md#top, which does not exist'],
+    [
+      'a heading that is gone',
+      '[x](other.md#the-top)',
+      'docs/guide.md:1: names other.md#the-top, which does not exist',
+    ],
+    ['a heading of the same page', '# Here\n[x](#there)', 'docs/guide.md:2: names #there, which does not exist'],
+    [
+      'code without its language',
+      '```\nls\n```',
+      'docs/guide.md:1: shows code without its language: sh, text, ts, json, yaml, …',
+    ],
     [
       'a link out of the folder',
       '[x](../src/kernel/moneys.ts)',
@@ -44,12 +59,15 @@ describe('docs', () => {
   for (const [title, markdown] of [
     [
       'paths that exist',
-      '`src/kernel/money.ts`, `src/kernel/`, `src/**/*.ts`, [x](other.md), [y](../src/kernel/money.ts#L1)',
+      '`src/kernel/money.ts`, `src/kernel/`, `src/**/*.ts`, [x](other.md#the-top-now), [y](../src/kernel/money.ts#L1)',
     ],
-    ['addresses and anchors', '[x](https://example.com/src/a.ts) [y](#here) [z](mailto:a@example.com)'],
+    [
+      'addresses and anchors',
+      '# Here `now`\n[x](https://example.com/src/a.ts#top) [y](#here-now) [z](mailto:a@example.com)',
+    ],
     ['placeholders', '`src/domains/<room>/index.ts` and `src/domains/…`'],
     ['words that are no paths', '`and/or`, `POST /commands`, `npm test`'],
-    ['code blocks', '```\nsrc/not/here.ts `src/not/here.ts` [x](nowhere.md)\n```'],
+    ['code blocks', '```text\nsrc/not/here.ts `src/not/here.ts` [x](nowhere.md)\n```'],
     ['a shown file that is the file', '```ts file=src/kernel/money.ts\nexport const one = 1\n```'],
   ] as const) {
     test(`${title}: nothing to say`, () => assertFindings(found(markdown), []))

@@ -1,4 +1,4 @@
-/** Checks Markdown: every named path exists, and code that is shown as a file equals that file. */
+/** Checks Markdown: every named path and heading exists, code that is shown as a file equals that file, and code names its language. */
 import { posix } from 'node:path'
 import { type Finding, lineAt } from './finding.ts'
 import type { Tree } from './tree.ts'
@@ -13,15 +13,18 @@ const fileTag = /\bfile=(\S+)/
 export function checkDocs(tree: Tree): Finding[] {
   const folders = foldersOf(tree)
   return [...tree]
-    .filter(([path]) => path.endsWith('.md'))
+    .filter(([path]) => path.endsWith('.md') || path === 'llms.txt')
     .flatMap(([path, text]) => [...checkFences(tree, path, text), ...checkPaths(tree, folders, path, text)])
 }
 
 function checkFences(tree: Tree, path: string, text: string): Finding[] {
   return [...text.matchAll(fence)].flatMap((match): Finding[] => {
-    const file = fileTag.exec(match[2] ?? '')?.[1]
-    if (file === undefined) return []
     const line = lineAt(text, match.index)
+    const info = match[2] ?? ''
+    // The test of the guides runs `sh`, and compares `text` with what was printed. Without a language it would do neither.
+    if (info === '') return [{ path, line, problem: 'shows code without its language: sh, text, ts, json, yaml, …' }]
+    const file = fileTag.exec(info)?.[1]
+    if (file === undefined) return []
     const actual = tree.get(file)
     if (actual === undefined) return [{ path, line, problem: `shows ${file}, which does not exist` }]
     return actual.trimEnd() === (match[3] ?? '').trimEnd()
@@ -43,11 +46,26 @@ function checkPaths(tree: Tree, folders: ReadonlySet<string>, path: string, text
   ]
   return mentions.flatMap(({ target, at, from }): Finding[] => {
     const isLink = from !== ''
-    if (isLink ? /^[a-z]+:|^#/.test(target) : !ours.test(target)) return []
-    const resolved = posix.join(from, target.replace(/#.*$/, '')).replace(/\/$/, '')
-    if (exists(tree, folders, resolved)) return []
+    if (isLink ? /^[a-z]+:/.test(target) : !ours.test(target)) return []
+    const [name = '', anchor] = target.split('#')
+    const resolved = name === '' ? path : posix.join(from, name).replace(/\/$/, '')
+    if (exists(tree, folders, resolved) && hasHeading(tree.get(resolved), resolved, anchor)) return []
     return [{ path, line: lineAt(prose, at), problem: `names ${target}, which does not exist` }]
   })
+}
+
+/** A heading's anchor on GitHub: lower case, without punctuation, with hyphens for spaces. */
+function hasHeading(text: string | undefined, path: string, anchor: string | undefined): boolean {
+  if (anchor === undefined || text === undefined || !path.endsWith('.md')) return true
+  const headings = text.replace(fence, '').matchAll(/^#+ (.+)$/gm)
+  return [...headings].some(([, title = '']) => anchorOf(title) === anchor)
+}
+
+function anchorOf(title: string): string {
+  return title
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replaceAll(' ', '-')
 }
 
 function exists(tree: Tree, folders: ReadonlySet<string>, path: string): boolean {

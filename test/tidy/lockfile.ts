@@ -11,7 +11,8 @@ type Manifest = {
 export function checkLockfile(tree: Tree): Finding[] {
   const lock = JSON.parse(tree.get('package-lock.json') ?? '{"packages":{}}') as Lock
   const { allowScripts = {} } = manifestOf(tree)
-  const packages = Object.entries(lock.packages).filter(([place]) => place !== '')
+  // Without `node_modules/` it is a folder of the repository, and its link names that folder.
+  const packages = Object.entries(lock.packages).filter(([place, { link }]) => /node_modules\//.test(place) && !link)
   return [
     ...packages.flatMap(([place, locked]) =>
       packageProblems(place.replace(/^.*node_modules\//, ''), locked, allowScripts),
@@ -31,7 +32,7 @@ function packageProblems(name: string, locked: Locked, allowScripts: Record<stri
     ...(locked.hasInstallScript && allowScripts[name] !== true
       ? [`${name} runs a script when installed and is not in allowScripts`]
       : []),
-    ...(locked.integrity === undefined && !locked.link && !isElsewhere ? [`${name} has no checksum`] : []),
+    ...(locked.integrity === undefined && !isElsewhere ? [`${name} has no checksum`] : []),
   ]
 }
 

@@ -91,6 +91,8 @@ export const rooms: readonly Room[] = [
       'pg',
       'nodemailer',
       '@modelcontextprotocol/client',
+      'ajv',
+      'ajv-formats',
       'node:child_process',
       'node:dns',
       'node:dns/promises',
@@ -101,6 +103,7 @@ export const rooms: readonly Room[] = [
       'node:https',
       'node:stream',
       'node:tls',
+      'node:vm',
     ],
   },
   {

@@ -17,7 +17,7 @@ export {
   openArtifactTypes,
   sharingRules,
 } from './artifact-type.ts'
-export { type BlobStore, openContent, parseRange, readArtifactText, sweepBlobs } from './blob-store.ts'
+export { type BlobStore, openContent, parseRange, sweepBlobs } from './blob-store.ts'
 export { type ArtifactDraft } from './check-draft.ts'
 export {
   artifactStatus,

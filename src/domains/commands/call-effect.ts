@@ -23,7 +23,14 @@ import { commandTurns, findEffect, type HeldCommand, type StoredCommand, type St
 import type { CommandDeps } from './deps.ts'
 import { traceEffect } from './observe.ts'
 import { findMissingInput } from './step-inputs.ts'
-import { type AttemptFailure, type CallResult, type EffectHandler, findHandler, type HandlerCall } from './tasks.ts'
+import {
+  type AttemptFailure,
+  type CallResult,
+  type EffectHandler,
+  findHandler,
+  type HandlerCall,
+  isWaiting,
+} from './tasks.ts'
 
 /** Writes rows in the transaction that records the outcome. An `EffectFailure` rolls back both. */
 export type Work = (tx: Tx) => Promise<void>
@@ -199,6 +206,7 @@ function callOf(
     payload: effect.effect_payload,
     idempotencyKey: effect.idempotency_key ?? effect.domain_effect_id,
     attempt: effect.attempt,
+    dueAt: isWaiting(effect) ? effect.run_after : null,
     traceId: command.context.trace_id,
     requestedBy: command.requested_by,
     signal,

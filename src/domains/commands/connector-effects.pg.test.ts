@@ -57,6 +57,7 @@ describe('connector operations as effects', () => {
         operation: 'open_ticket',
         status: 'succeeded',
         attempt: 1,
+
         idempotency_key: 'ticket:printer',
         error_class: null,
       },
@@ -243,6 +244,7 @@ test('a look-up that fails leaves open whether the deed was done', async () => {
     payload: { title: 'x' },
     idempotencyKey: 'ticket:x',
     attempt: 2,
+    dueAt: null,
     traceId: TRACE,
     requestedBy: 'user:ada',
     signal: new AbortController().signal,

@@ -2,11 +2,13 @@
 import type { JsonObject } from '#kernel/json-value'
 import { encodeId, handedOnIds, withShownIds, withShownTarget } from '#kernel/ids'
 import { z } from 'zod'
-import { exampleId, idField, idView, keyField, orNull, textField, textView, timeView } from '#contract'
+import { exampleId, idField, idView, keyField, orNull, textField, textView, timeView, visibleLine } from '#contract'
 import type { Names } from '#domains/identity'
+import { KEY_CHARACTERS_MAX } from '#kernel/idempotency-key'
 import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
+import { SIGNAL_NAME } from '#kernel/signal'
 import { nameOfActor, showActor } from '#domains/approvals'
 import { type CancellationMode, cancellationModes } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
@@ -15,6 +17,7 @@ import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
 import { describeProgress, nextMoves } from './progress.ts'
 import type { Included, ListedEffect } from './read-commands.ts'
+import type { SentSignal } from './signals.ts'
 import { taskOf } from './tasks.ts'
 import type { UndoLink } from './undo-plan.ts'
 
@@ -184,6 +187,48 @@ export const dependencyBody = z.strictObject(dependency).meta({
 export const cancelledView = commandView.extend({ changed: z.boolean() }).meta({ id: 'CancelledCommand' })
 
 export const undoBody = z.strictObject({ reason }).meta({ id: 'UndoCommand' })
+
+export const signalBody = z
+  .strictObject({
+    name: textField(100, { charsMin: 1 }).meta({
+      pattern: SIGNAL_NAME.source,
+      example: 'carrier.delivered',
+      description: 'What happened.',
+    }),
+    key: z.string().meta({
+      ...visibleLine,
+      minLength: 1,
+      maxLength: KEY_CHARACTERS_MAX,
+      example: 'order-7',
+      description: 'To which thing it happened; the wait names the same.',
+    }),
+    payload: payload.default({}).meta({ example: { signed_by: 'Dora' }, description: 'The result of the wait.' }),
+    id: z
+      .string()
+      .optional()
+      .meta({
+        ...visibleLine,
+        minLength: 1,
+        maxLength: KEY_CHARACTERS_MAX,
+        example: 'evt-4711',
+        description: 'Of the sender. The same signal with the same id is received once.',
+      }),
+  })
+  .meta({ id: 'SendSignal', description: 'An event from outside.' })
+
+export const signalView = z
+  .object({
+    signal_id: idView('signal'),
+    woken: z
+      .int()
+      .meta({ example: 1, description: 'How many commands it has woken. 0: it is kept for the first that waits.' }),
+  })
+  .meta({ id: 'Signal', description: 'A signal that was received.' })
+
+export const toSignalView = ({ signalId, woken }: Omit<SentSignal, 'isNew'>): z.infer<typeof signalView> => ({
+  signal_id: encodeId('signal', signalId),
+  woken,
+})
 
 export type StoredEvent = HistoryEvent & {
   readonly command_id: string | null

@@ -331,6 +331,7 @@ const afterWrite: Passed = {
   waiting_for_input: 'commands.input_requested',
   waiting_for_approval: 'commands.approval_requested',
   retry_scheduled: 'commands.retry_recorded',
+  wait_started: 'commands.wait_recorded',
   effect_executed: 'commands.effect_recorded',
   effect_outcome_unknown: 'commands.outcome_asked',
   succeeded: 'commands.finished',

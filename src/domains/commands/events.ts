@@ -26,6 +26,8 @@ const commandEventTypes = {
   retry_requested: 'audit',
   /** An effect gets another attempt at a later time. */
   retry_scheduled: 'event',
+  /** A step began to wait for a time or a signal. */
+  wait_started: 'event',
   /** An effect was added to the plan. */
   effect_planned: 'event',
   /** An effect succeeded. */
@@ -54,6 +56,8 @@ const commandEventTypes = {
   dependency_satisfied: 'event',
   /** A webhook arrived that started no command. */
   webhook_received: 'audit',
+  /** A signal arrived; it ends the waits for it, or is kept. */
+  signal_received: 'audit',
   /** The command failed or crashed its worker too often, and waits for an operator. */
   command_quarantined: 'audit',
   /** An operator stopped all turns of the command. */

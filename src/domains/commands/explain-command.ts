@@ -1,16 +1,12 @@
 /** Explains a command as a chain of sentences: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
-import { z } from 'zod'
-import { textView, timeView } from '#contract'
 import { type ApprovalEdit, type Standing, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
 import type { Names } from '#domains/identity'
 import { type FieldClasses, redactPayload } from '#kernel/data-class'
 import { encodeId } from '#kernel/ids'
-import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { sayState } from '#kernel/say-state'
 import { ABORT_TOKEN } from '#turns'
 import type { StoredCommand } from './command-table.ts'
-import type { StoredArchive } from './history/history-archive.ts'
 import { sayTaskGone } from './tasks.ts'
 
 export type HistoryEvent = {
@@ -145,6 +141,13 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     'retry',
     ({ payload }) =>
       `${text(payload['effect_type'])} did not succeed at attempt ${text(payload['attempt'])} (${sayError(payload)}); the next attempt is due at ${text(payload['run_after'])}.`,
+  ],
+  wait_started: [
+    'effect',
+    ({ payload: { name, key, until } }) =>
+      name === undefined
+        ? `It waits until ${text(until)}.`
+        : `It waits for the signal ${text(name)} for ${text(key)}, until ${text(until)}.`,
   ],
   retry_requested: [
     'retry',
@@ -335,66 +338,4 @@ function show(values: JsonObject, field: string): string {
   if (!Object.hasOwn(values, field)) return 'nothing'
   const shown = JSON.stringify(values[field])
   return shown.length > CHARS_MAX ? `${shown.slice(0, CHARS_MAX - 1)}…` : shown
-}
-
-export const archivedView = z
-  .array(
-    z.object({
-      file: z.string().meta({ description: 'Below the folder of the archive.' }),
-      sha256: z.string().meta({ description: 'Of its lines, before compression.' }),
-      archived_at: timeView('When its events left the database.'),
-    }),
-  )
-  .meta({
-    id: 'ArchivedHistory',
-    description:
-      'Files with events of this command that are no longer in the database; empty: all of them are. `concord history show` reads both.',
-  })
-
-export const explanationView = z
-  .object({
-    summary: z.string(),
-    archived: archivedView,
-    archived_note: z
-      .string()
-      .nullable()
-      .meta({ description: 'Where the rest of the story is, and what to do to read it.' }),
-    truncated: z.boolean().meta({ description: 'The chain ends before the last event; `…/events` lists them all.' }),
-    chain: z.array(
-      z.object({
-        kind: z.string(),
-        at: timeView('When.'),
-        by: z.string(),
-        by_name: textView('local:dora', 'What people call them.').nullable(),
-        text: z.string(),
-        event_id: z.string(),
-      }),
-    ),
-  })
-  .meta({ id: 'Explanation', description: 'Why it is where it is, in plain words.' })
-
-export function toArchivedView(archives: readonly StoredArchive[]): z.infer<typeof archivedView> {
-  return archives.map(({ file, sha256, archived_at }) => ({ file, sha256, archived_at: formatInstant(archived_at) }))
-}
-
-/** The chain covers the events in the database. The note says where the archived ones are. */
-export function toExplanationView(
-  commandId: string,
-  { summary, chain }: Explanation,
-  archives: readonly StoredArchive[],
-  isTruncated: boolean,
-): z.infer<typeof explanationView> {
-  return {
-    summary,
-    archived: toArchivedView(archives),
-    archived_note: archives.length === 0 ? null : sayArchived(commandId, archives),
-    truncated: isTruncated,
-    chain: chain.map((step) => ({ ...step, at: formatInstant(step.at), event_id: encodeId('event', step.event_id) })),
-  }
-}
-
-function sayArchived(commandId: string, archives: readonly StoredArchive[]): string {
-  const files = archives.length === 1 ? 'a file' : `${archives.length} files`
-  const shown = encodeId('command', commandId)
-  return `Its history was moved into ${files} of the archive; run \`concord history show ${shown}\` where the files are.`
 }

@@ -5,7 +5,7 @@ export { agentGateway, proposeAction, type ProposeAction, type ProposedAction } 
 export { addDependency } from './add-dependency.ts'
 export { openApprovalOwner } from './answer-approval.ts'
 export { approvalTypesOf } from './approval-types.ts'
-export { cancelCommand, type Cancelled } from './cancel-command.ts'
+export { cancelCommand } from './cancel-command.ts'
 export {
   ALERT_FAILURES_MAX,
   ALERT_KIND,
@@ -20,6 +20,7 @@ export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
   defineCommandType,
   defineConnectorOperation,
+  defineFact,
   defineFunction,
   type Definition,
   definePolicy,
@@ -30,7 +31,6 @@ export {
 } from './catalog/definitions.ts'
 export {
   defineEffect,
-  type EffectArtifacts,
   type EffectCall,
   EffectFailure,
   EffectPending,
@@ -40,13 +40,12 @@ export {
 export { hideUndeclared } from './catalog/declared-fields.ts'
 export { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
+export { sleepFor, sleepUntil, waitFor } from './catalog/steps.ts'
 export { mapTaskToPrimitives } from './catalog/primitives.ts'
 export { defineTask } from './catalog/definitions.ts'
 
 export {
   COMMAND_KIND,
-  type CommandWithEffects,
-  findCommand,
   readCommand,
   refuseMissing,
   type StoredCommand,
@@ -66,6 +65,8 @@ export {
   eventView,
   inputBody,
   retryBody,
+  signalBody,
+  signalView,
   submitCommandBody,
   submittedView,
   taskTypeView,
@@ -73,6 +74,7 @@ export {
   toEffectView,
   toEventView,
   toListedView,
+  toSignalView,
   toSubmittedView,
   toTaskTypeView,
   undoBody,
@@ -80,14 +82,8 @@ export {
 export { openDrive, reconcileCommands } from './drive.ts'
 export { repairCommandTimes } from './repair-times.ts'
 
-export {
-  actorsOf,
-  archivedView,
-  explainCommand,
-  explanationView,
-  toArchivedView,
-  toExplanationView,
-} from './explain-command.ts'
+export { actorsOf, explainCommand } from './explain-command.ts'
+export { archivedView, explanationView, toArchivedView, toExplanationView } from './explanation-view.ts'
 
 export { type ArchivedHistory, archiveHistory, type ArchiveHistory } from './history/archive-history.ts'
 export {
@@ -147,13 +143,16 @@ export {
 } from './read-commands.ts'
 export {
   checkDelivery,
+  type HomedSource,
   openWebhooks,
   webhookForms,
   signDelivery,
   type WebhookSource,
 } from './receive-webhook.ts'
 export { compensateCommand, retryCommand, supplyInput } from './change-command.ts'
-export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
+export { sendSignal, sweepSignals } from './signals.ts'
+export { waitDefinitions } from './wait-effects.ts'
+export { submitCommand, type SubmitCommand } from './submit.ts'
 export { actingFor, type CommandDeps, mayReadCommand } from './deps.ts'
 export { decideScope, findTools } from './actions/find-tool.ts'
 export { taskOf, validatePayload } from './tasks.ts'

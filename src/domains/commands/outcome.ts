@@ -13,7 +13,6 @@ import {
   planCompensation,
   type UndoStep,
 } from '#kernel/saga/compensation'
-import { isUuid } from '#kernel/ids'
 import {
   aboutEffect,
   type CallOutcome,
@@ -31,9 +30,18 @@ import {
   stay,
 } from './change.ts'
 import { reconcileAsk } from './asks.ts'
-import type { Awaits, EffectClass } from './catalog/effect-definition.ts'
+import type { EffectClass } from './catalog/effect-definition.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
-import { type AttemptFailure, contentOf, type EffectHandler, findHandler, readBackOf, taskOf } from './tasks.ts'
+import {
+  type AttemptFailure,
+  contentOf,
+  type EffectHandler,
+  findHandler,
+  isWaiting,
+  readBackOf,
+  taskOf,
+} from './tasks.ts'
+import { recordPending, waitOn } from './pending.ts'
 import { fillInputs } from './step-inputs.ts'
 
 type AfterAttempt =
@@ -85,8 +93,6 @@ export function decideInDoubt(effectClass: EffectClass, attempt: number, maxAtte
 
 /** How soon a provider that could not be reached is asked again. */
 const LOOK_AGAIN_MS = 30_000
-/** The end of a process wakes the command. This poll covers a wake that was lost with its worker. */
-const PROCESS_AGAIN_MS = 60_000
 
 /** Begins an attempt. The statement that writes it checks that the command is still in the state in which it was read. */
 export function beginEffect(found: CommandWithEffects, { turn }: Seen, effect: StoredEffect): Step {
@@ -134,7 +140,7 @@ export function settleDoubt(found: CommandWithEffects, seen: Seen, effect: Store
   const attempted = { found, seen, effect, handler }
   const message = 'the driver ended during the call'
   const cause: AttemptFailure = { errorClass: 'internal_error', message, happened: 'unknown' }
-  if (readBackOf(effect).process) return lookUp(attempted, { why: 'process', cause })
+  if (isWaiting(effect)) return lookUp(attempted, { why: 'process', cause })
   switch (decideInDoubt(handler.class, effect.attempt, effect.max_attempts)) {
     case 'repeat':
       // In any state of the command: this effect had begun, and its outcome must be known.
@@ -158,7 +164,8 @@ export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: Ca
   const { result, lookUp: asked } = outcome
   // A turn that lost the row meanwhile: only a success still counts. A failure or a wait of an earlier attempt would overwrite the state of
   // the current one.
-  const isStale = effect.attempt !== outcome.attempt || effect.run_after !== null || readBackOf(effect).asked === true
+  const isRetried = effect.run_after !== null && !isWaiting(effect)
+  const isStale = effect.attempt !== outcome.attempt || isRetried || readBackOf(effect).asked === true
   if (isStale && result.t !== 'done' && result.t !== 'found') return { changes: [], next: proceed }
   switch (result.t) {
     case 'done':
@@ -166,9 +173,10 @@ export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: Ca
     case 'found':
       return recordDone(attempted, result.result, handler.produces, { outcome: 'done', result: result.result })
     case 'pending':
-      if ('process' in result.awaits && !handler.find)
-        throw new KernelFault('commands.effect.pending', 'an effect that waits for a process needs `find`')
-      return asked?.why === 'process' ? awaitProcess(at) : recordPending(found, effect, result.awaits)
+      if (!('commandId' in result.awaits) && !handler.find)
+        throw new KernelFault('commands.effect.pending', 'an effect that waits for a process or a time needs `find`')
+      if (asked?.why === 'process' && !('until' in result.awaits)) return waitOn(effect, at)
+      return recordPending(found, effect, result.awaits, at)
     case 'missing':
       return afterMissing(attempted, asked)
     case 'failed':
@@ -208,28 +216,6 @@ function recordDone(
   return { changes: [done, ...unblocked, emitEvent('compensation_drift', workerActor, payload)], next: proceed }
 }
 
-/** A wait for a command is a dependency like any other: the end of the awaited command marks and wakes this one. */
-function recordPending({ command }: CommandWithEffects, effect: StoredEffect, awaits: Awaits): Step {
-  const wait = (read_back: object): Change => ({
-    t: 'effect',
-    id: effect.domain_effect_id,
-    by: workerActor,
-    set: { read_back },
-  })
-  if ('process' in awaits) return { changes: [wait({ outcome: 'waiting', process: awaits.process })], next: proceed }
-  const { commandId, wanted } = awaits
-  if (!isUuid(commandId))
-    throw new KernelFault('commands.effect.pending', 'the effect waits for an id that is not a command id')
-  const waits = wait({ outcome: 'waiting', command_id: commandId, ...(wanted === 'succeeded' ? {} : { wanted }) })
-  const blocked = move('blocked', workerActor, { reason: 'child_command', child_command_id: commandId })
-  const changes = command.status === 'running' ? [waits, blocked] : [waits]
-  return { changes, next: { t: 'follow', commandId } }
-}
-
-function awaitProcess(at: Date): Step {
-  return rest(new Date(at.getTime() + PROCESS_AGAIN_MS))
-}
-
 function afterFailure(
   attempted: Attempted,
   reported: AttemptFailure,
@@ -257,7 +243,7 @@ function afterFailure(
 /** The provider has no record of the effect. */
 function afterMissing(attempted: Attempted, asked: LookUp | undefined): Step {
   const { found, seen, effect, handler, at } = attempted
-  if (!asked || asked.why === 'process') return awaitProcess(at)
+  if (!asked || asked.why === 'process') return waitOn(effect, at)
   const { status } = found.command
   const missing = { ...asked.cause, happened: 'no' as const }
   // The undos of an Undo Command are begun while it is running.
@@ -270,7 +256,8 @@ function afterMissing(attempted: Attempted, asked: LookUp | undefined): Step {
 
 /** The look-up failed and proves nothing: it is repeated later, or a person is asked. */
 function afterSilence({ found, seen, effect, handler, at }: Attempted, { why }: LookUp, failure: AttemptFailure): Step {
-  if (why === 'process') return failure.happened === 'unknown' ? awaitProcess(at) : failEffect(found, effect, failure)
+  if (why === 'process')
+    return failure.happened === 'unknown' ? waitOn({ run_after: null }, at) : failEffect(found, effect, failure)
   if (effect.attempt >= effect.max_attempts) return askOutcome(found, seen, effect, failure)
   const delayMs = Math.max(LOOK_AGAIN_MS, boundedWait(handler.retry.backoff, failure.retryAfterMs))
   return retryLater(effect, { ...failure, happened: 'unknown' }, new Date(at.getTime() + delayMs))

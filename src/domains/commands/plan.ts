@@ -14,7 +14,7 @@ import type { UndoStep } from '#kernel/saga/compensation'
 import { type Change, newEffect, type NewEffect, planEffect, set, systemActor, emitEvent } from './change.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
 import { checkKeyFields } from './step-inputs.ts'
-import { draftEffects, retryOf, undoOf } from './tasks.ts'
+import { draftEffects, isWaiting, retryOf, undoOf } from './tasks.ts'
 
 export type PlanStep = {
   readonly step_id: string
@@ -393,6 +393,6 @@ export function nextEffect({ command: { plan }, effects }: CommandWithEffects, n
 
 export function judgeOpen(effect: StoredEffect, now: Date): Exclude<NextEffect, { t: 'failed' | 'finished' | 'torn' }> {
   if (effect.status === 'planned') return { t: 'begin', effect }
-  if (effect.run_after === null) return { t: 'in_doubt', effect }
+  if (effect.run_after === null || isWaiting(effect)) return { t: 'in_doubt', effect }
   return effect.run_after > now ? { t: 'wait', effect, until: effect.run_after } : { t: 'retry', effect }
 }

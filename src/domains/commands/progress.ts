@@ -3,10 +3,11 @@ import { formatInstant } from '#kernel/instant'
 import { awaitedOf } from './advance.ts'
 import { decideCancel } from './cancel-command.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
+import { WAIT_FOR_SIGNAL } from './catalog/steps.ts'
 import { decideRetryRun } from './change-command.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
 import { sayAgain } from './standing.ts'
-import { readBackOf, sayTaskGone, taskOf, REQUEST_INPUT } from './tasks.ts'
+import { isWaiting, readBackOf, sayTaskGone, taskOf, REQUEST_INPUT } from './tasks.ts'
 import { isInForce, type KeptWhy, planUndo, UNDO_TYPE, type UndoLink, type UndoPlan } from './undo-plan.ts'
 
 type Progress = {
@@ -41,8 +42,23 @@ function waitingReason(
       if (open && readBackOf(open).asked === true) return `a person who says whether ${open.effect_type} was done`
       return awaitedOf(effects) ? 'another command' : 'an operator who says whether it continues without its requester'
     default:
-      return open?.run_after ? `the next attempt at ${formatInstant(open.run_after)}` : null
+      return open ? sayWait(open) : null
   }
+}
+
+function sayWait(effect: StoredEffect): string | null {
+  if (!effect.run_after) return null
+  return sayWaiting(effect) ?? `the next attempt at ${formatInstant(effect.run_after)}`
+}
+
+/** Undefined: the effect does not wait for a time or a signal. */
+function sayWaiting(effect: StoredEffect): string | undefined {
+  const { run_after: until, effect_type, effect_payload } = effect
+  if (!until || !isWaiting(effect)) return undefined
+  const { name, key } = effect_payload
+  const isSignal = effect_type === WAIT_FOR_SIGNAL && typeof name === 'string' && typeof key === 'string'
+  const signal = isSignal ? `the signal ${name} for ${key}, ` : ''
+  return `${signal}until ${formatInstant(until)}`
 }
 
 export type NextMove = {
@@ -71,6 +87,12 @@ const NEXT_BY_CONCORD: Readonly<Record<string, string>> = {
   compensating: 'Its effects are undone, last first.',
 }
 
+function sayNext(status: string, effects: readonly StoredEffect[]): string | undefined {
+  const open = status === 'running' ? effects.find((effect) => effect.status === 'executing') : undefined
+  const waiting = open && sayWaiting(open)
+  return waiting && `It waits ${waiting.startsWith('until') ? '' : 'for '}${waiting}.`
+}
+
 /** `undo` is its last undo. */
 export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date, undo?: UndoLink): NextMove[] {
   const { command, effects } = found
@@ -82,7 +104,8 @@ export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date,
   // An approval has no effect while the task is missing. A queued command has its plan and needs only the handlers of its effects.
   if (!type && (status === 'approved' || status === 'waiting_for_approval'))
     add('wait', ['operator'], `It cannot continue: ${sayTaskGone(command)}.`)
-  else if (NEXT_BY_CONCORD[status] !== undefined) add('wait', ['concord'], NEXT_BY_CONCORD[status])
+  else if (NEXT_BY_CONCORD[status] !== undefined)
+    add('wait', ['concord'], sayNext(status, effects) ?? NEXT_BY_CONCORD[status])
   if (status === 'waiting_for_input') add('supply_input', ['requester', 'admin'], 'Send the missing fields.')
   if (status === 'waiting_for_approval') add('decide_approval', ['approver'], 'Approve, reject, or ask for changes.')
   const asked = effects.find((effect) => effect.status === 'executing' && readBackOf(effect).asked)

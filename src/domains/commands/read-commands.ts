@@ -20,6 +20,7 @@ import { ABORT_TOKEN } from '#turns'
 import { commandColumns, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
 import { shippedSchedules } from './scheduled-commands.ts'
+import { WAIT_FOR_SIGNAL } from './catalog/steps.ts'
 import { REQUEST_INPUT } from './tasks.ts'
 
 type CommandFilter = {
@@ -195,7 +196,8 @@ export async function listEffects(
 ): Promise<(commandId: string) => readonly StoredEffect[]> {
   const text = `select e.command_id, e.domain_effect_id, e.effect_type, e.status, e.compensates_effect_id, e.declared_compensation, e.reversibility,
   e.declaration_order, e.run_after, e.read_back - 'result' as read_back, e.created_at, e.completed_at, null as result,
-  case when e.effect_type = '${REQUEST_INPUT}' then e.effect_payload else '{}' end as effect_payload
+  case e.effect_type when '${REQUEST_INPUT}' then e.effect_payload
+    when '${WAIT_FOR_SIGNAL}' then e.effect_payload - 'on_timeout' else '{}' end as effect_payload
 from concord.domain_effects as e where e.workspace_id = $1 and e.command_id = any($2) order by e.declaration_order, e.created_at`
   const rows = await scoped(db, workspaceId).read((tx) => tx.query<EffectOfCommand>(text, [workspaceId, commandIds]))
   const byCommand = Map.groupBy(rows, ({ command_id }) => command_id)

@@ -1,6 +1,7 @@
 /** Lists, histories, counts and facts read a few pages of the database, however many commands a workspace has. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { findOldestPending } from '#domains/approvals'
 import { type Db, readFeed } from '#store'
 import { countBlocks } from '#test/blocks'
 import { openTestRoom, type TestRoom } from '#test/commands'
@@ -10,6 +11,7 @@ import { until } from '#test/until'
 import { openAlertSweep } from './alerts.ts'
 import { compensateCommand } from './change-command.ts'
 import type { StoredCommand } from './command-table.ts'
+import { countOpen } from './count-commands.ts'
 import { actingFor } from './deps.ts'
 import { gatherFacts } from './facts.ts'
 import { listAudit, listCommandEvents, listCommands, scanCommands } from './read-commands.ts'
@@ -198,6 +200,16 @@ describe('reads of a large workspace', () => {
     }
     assert.deepEqual(found, wanted.toReversed())
     assert.ok(pages > 20, String(pages))
+  })
+
+  test(`the gauges of the metrics: at most ${BLOCKS_MAX} blocks, and a count stops at its limit`, async () => {
+    let waiting = 0
+    const blocks = await countBlocks(room.db, async (db) => {
+      waiting = (await countOpen(db, 100)).commands['waiting_for_approval'] ?? 0
+      await findOldestPending(db)
+    })
+    assert.equal(waiting, 100)
+    assert.ok(blocks <= BLOCKS_MAX, `${blocks} blocks`)
   })
 
   test(`the fact commands_last_hour: at most ${BLOCKS_MAX} blocks`, async () => {

@@ -9,16 +9,23 @@ import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refu
 import { redactText } from '#kernel/secret-shapes'
 import { appendEvents, eventIdOf } from '#store'
 import { commandLog } from './events.ts'
+import { sendSignal, type SignalDraft } from './signals.ts'
 import { submitCommand } from './submit.ts'
 import type { CommandDeps } from './deps.ts'
 
 export type WebhookSource = {
   readonly name: string
-  readonly workspaceId: string
+  /** The id or the short name of the workspace. Default: the workspace of requests that name none. */
+  readonly workspace?: string
   readonly secret: Uint8Array
-  /** Maps an event to a task. Undefined: the event is only recorded. */
-  readonly map: (event: JsonObject) => { readonly taskName: string; readonly payload: JsonObject } | undefined
+  /** Maps an event to a task or to a signal. Undefined: the event is only recorded. */
+  readonly map: (
+    event: JsonObject,
+  ) => { readonly taskName: string; readonly payload: JsonObject } | { readonly signal: SignalDraft } | undefined
 }
+
+/** A source whose workspace was found. */
+export type HomedSource = WebhookSource & { readonly workspaceId: string }
 
 type WebhookDelivery = {
   readonly id: string | undefined
@@ -29,6 +36,7 @@ type WebhookDelivery = {
 
 type Received =
   | { readonly t: 'command'; readonly commandId: string; readonly status: CommandState }
+  | { readonly t: 'signal'; readonly signalId: string; readonly woken: number }
   | { readonly t: 'duplicate'; readonly commandId: string | null }
   | { readonly t: 'recorded' }
 
@@ -76,11 +84,7 @@ export function signDelivery(secret: Uint8Array, id: string, timestamp: string, 
 /** A delivery as it arrived. An unreadable body is refused and recorded like any other. */
 type ArrivedDelivery = Omit<WebhookDelivery, 'body'> & { readonly body: Decision<Uint8Array> }
 type DeliveryIds = { readonly traceId: string; readonly requestId: string }
-type ReceiveWebhook = (
-  source: WebhookSource,
-  delivery: ArrivedDelivery,
-  ids: DeliveryIds,
-) => Promise<Decision<Received>>
+type ReceiveWebhook = (source: HomedSource, delivery: ArrivedDelivery, ids: DeliveryIds) => Promise<Decision<Received>>
 
 export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
   const recordRefused = openRefusedRecord(deps)
@@ -93,12 +97,17 @@ export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
     if (!mapped.ok) return recordRefused(source, by, mapped, id)
     const asked = mapped.value
     if (!asked) return recordOnly(deps, source, by, id, event)
+    // One command or signal per event of the provider, however often and in whatever order it is delivered.
+    const key = webhookKey(source.name, id)
+    if ('signal' in asked) {
+      const received = await receiveSignal(deps, source, by, key, asked.signal)
+      return received.ok ? received : recordRefused(source, by, received, id)
+    }
     const submitted = await submitCommand(deps, by, {
       workspaceId: source.workspaceId,
       taskName: asked.taskName,
       payload: asked.payload,
-      // One command per event of the provider, however often and in whatever order it is delivered.
-      idempotencyKey: webhookKey(source.name, id),
+      idempotencyKey: key,
       ingress: 'webhook',
       requestId: ids.requestId,
       metadata: { webhook: source.name, event_id: id },
@@ -114,6 +123,19 @@ export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
         : { t: 'duplicate', commandId: command.command_id },
     )
   }
+}
+
+async function receiveSignal(
+  deps: CommandDeps,
+  { workspaceId }: HomedSource,
+  by: Actor,
+  id: string,
+  signal: SignalDraft,
+): Promise<Decision<Received>> {
+  const sent = await sendSignal(deps, by, { ...signal, workspaceId, id, ingress: 'webhook' })
+  if (!sent.ok) return sent
+  const { signalId, woken, isNew } = sent.value
+  return accept(isNew ? { t: 'signal', signalId, woken } : { t: 'duplicate', commandId: null })
 }
 
 /** The mapping is project code. Its error may quote the body, so the refusal names only the kind of error. */
@@ -149,7 +171,7 @@ const MINUTE_MS = 60_000
 function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 'newId'>) {
   let minute = 0
   let rows = new Map<string, number>()
-  return async (source: WebhookSource, by: Actor, refusal: Refusal, givenId: string | undefined): Promise<Refusal> => {
+  return async (source: HomedSource, by: Actor, refusal: Refusal, givenId: string | undefined): Promise<Refusal> => {
     const at = now()
     const current = Math.floor(at.getTime() / MINUTE_MS)
     if (current !== minute) [minute, rows] = [current, new Map()]
@@ -187,7 +209,7 @@ function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 
 /** Records an event without a mapping, once. */
 async function recordOnly(
   deps: CommandDeps,
-  source: WebhookSource,
+  source: HomedSource,
   by: Actor,
   id: string,
   event: JsonObject,

@@ -60,6 +60,10 @@ export const commandRefusals = {
   'commands.plan.changed': ['conflict', 'Reject the approval, or cancel the command and submit it again.'],
   'commands.plan.invalid': ['invalid', 'Fix the function of the task in the project: its plan breaks the contract.'],
   'commands.dependency.not_found': ['not_found', 'Name each command once, by an id of this workspace.'],
+  'commands.signal.id_reused': [
+    'conflict',
+    'Send another signal under another id, and the same id only to repeat the same signal.',
+  ],
   'commands.webhook.source_unknown': [
     'not_found',
     'Check the address: its last part is the name of the webhook in the project.',

@@ -7,7 +7,7 @@ import type { ApprovedContent } from '#domains/approvals'
 import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
 import type { ErrorClass } from '#kernel/error-classes'
-import { formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
+import { defined, formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { compensationPolicy, type CompiledRetry, compilePolicy } from '#kernel/retry-policy'
@@ -71,7 +71,8 @@ export function draftEffects(
   try {
     const { command_id, workspace_id, requested_by, context } = command
     const { trace_id } = context
-    return accept(task.fn.plan(command.payload, { command_id, workspace_id, requested_by, trace_id, facts }))
+    const planned = task.fn.plan(command.payload, { command_id, workspace_id, requested_by, trace_id, facts })
+    return accept(planned.map((effect) => ({ ...effect, payload: defined(effect.payload) as JsonObject })))
   } catch (error) {
     return refuse(
       'commands.plan.invalid',
@@ -183,6 +184,12 @@ export type CallResult =
 export function readBackOf({ read_back }: Pick<StoredEffect, 'read_back'>): ReadBackNote {
   // Only this room writes the column.
   return (read_back as ReadBackNote | null) ?? {}
+}
+
+/** It waits for a process, a time or a signal. A wait for another command is a state of the command. */
+export function isWaiting(effect: Pick<StoredEffect, 'read_back'>): boolean {
+  const { outcome, command_id } = readBackOf(effect)
+  return outcome === 'waiting' && command_id === undefined
 }
 
 /** The effect's own handler, or the undo that its compensation names. Undefined: the catalog of this process does not have it. */

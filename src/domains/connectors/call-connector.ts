@@ -94,7 +94,8 @@ function checkInput(
   if (!parsed.success) {
     const [issue] = parsed.error.issues
     const path = issue?.path.join('.') || 'the top level'
-    throw no(`The input of ${subject} does not match its schema at ${path}: ${issue?.code}.`)
+    const why = issue?.code === 'custom' ? issue.message : issue?.code
+    throw no(`The input of ${subject} does not match its schema at ${path}: ${why}.`)
   }
   const guarded = guardValue(parsed.data)
   if (!guarded.ok) throw no(`The input of ${subject} is not valid: ${guarded.reason}`)

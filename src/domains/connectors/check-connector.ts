@@ -65,8 +65,13 @@ function checkShapes({ input, output }: ConnectorOperationContract, flaw: Flaw):
   const shape = schemaOf(input)
   if (shape === undefined) flaw('input_schema', 'The input schema is not valid.')
   else if (shape['type'] !== 'object') flaw('input_schema', 'The input must be an object.')
-  else if (shape['additionalProperties'] !== false) flaw('input_schema', 'The input must not accept undeclared fields.')
+  else if (!isClosed(shape)) flaw('input_schema', 'The input must not accept undeclared fields.')
   if (schemaOf(output) === undefined) flaw('output_schema', 'The output schema is not valid.')
+}
+
+/** A schema of parts cannot name all fields in one place. */
+function isClosed({ additionalProperties, unevaluatedProperties }: Readonly<Record<string, unknown>>): boolean {
+  return additionalProperties === false || (additionalProperties === undefined && unevaluatedProperties === false)
 }
 
 function schemaOf(schema: z.ZodType): Readonly<Record<string, unknown>> | undefined {

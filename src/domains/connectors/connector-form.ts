@@ -8,6 +8,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { authModes, type ConnectorDefinition, type ConnectorInput, sideEffectClasses } from './connector.ts'
 import { filesConnector } from './files/files-connector.ts'
 import { httpConnector, httpMethods } from './http/http-connector.ts'
+import { closed, typeOfSchema } from './json-schema.ts'
 import { postgresConnector } from './postgres/postgres-connector.ts'
 
 const name = z.string().min(1)
@@ -190,8 +191,11 @@ function operationsOf(form: ConnectorForm): (ConnectorInput['operations'][number
       side_effect_class: contract.side_effect_class,
       name: operation,
       // Like an input in code, it accepts only the fields that it names.
-      input: z.fromJSONSchema({ additionalProperties: false, ...input_schema }),
-      output: z.fromJSONSchema(output_schema),
+      input: typeOfSchema({
+        ...closed(input_schema),
+        ...given({ additionalProperties: input_schema['additionalProperties'] }),
+      }),
+      output: typeOfSchema(output_schema),
       ...(request ? { request } : {}),
     }),
   )

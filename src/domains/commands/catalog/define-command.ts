@@ -22,6 +22,7 @@ import {
 } from './definitions.ts'
 import type { EffectDefinition } from './effect-definition.ts'
 import { factsOf } from './shipped-policies.ts'
+import type { ShippedSource } from './steps.ts'
 
 type FactLoaders<Input, Values> = {
   readonly [Name in keyof Values]: (of: FactInput<Input>) => Promise<Values[Name]>
@@ -102,7 +103,7 @@ export function defineCommand<
   const risk_level = spec.risk ?? riskOf(effects, connectors, side_effects)
   const key_template = spec.key === undefined ? undefined : templateOf(name, spec.key, input)
   const { policies, definitions } = policyOf(name, spec)
-  const isBounded = connectors.length === 0 && effects.length === 1 && effects.every(({ bounded }) => bounded)
+  const isBounded = side_effects.length === 1 && effects.length === 1 && effects.every(({ bounded }) => bounded)
   const type = defineCommandType({
     name,
     description,
@@ -164,7 +165,7 @@ type AnySpec = Pick<CommandSpec<Schema, unknown, readonly CommandStep[], unknown
   readonly steps: (input: never) => readonly CommandStep[]
 }
 
-type Used = { readonly effect_type: string; readonly source: EffectDefinition | ConnectorDefinition }
+type Used = { readonly effect_type: string; readonly source: EffectDefinition | ConnectorDefinition | ShippedSource }
 
 /** The steps of every example of the input, and the operations in `uses`. A branch that no example reaches must be named there. */
 function listUsed(name: string, { input, steps, uses = [] }: AnySpec): readonly Used[] {

@@ -1,13 +1,14 @@
 /** The definitions of a catalog: command types, tasks, functions, policies, connector operations, schedules and retry policies. Effects have their own file. */
 import { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
-import { defined, type JsonObject } from '#kernel/json-value'
+import { defined, type JsonObject, type JsonValue } from '#kernel/json-value'
 import type { Facts, PolicyRule, RiskLevel } from '#kernel/policy/policy'
 import type { RetryPolicy } from '#kernel/retry-policy'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { DataClass } from '#kernel/data-class'
 import type { ResultInput } from '#kernel/step'
 import type { EffectDefinition } from './effect-definition.ts'
+import { placed } from './place.ts'
 
 export const ingressTypes = [
   'user_request',
@@ -97,28 +98,30 @@ type CommandTypeInput = Contract &
 const WEEK_MINUTES = 7 * 24 * 60
 
 export function defineCommandType(input: CommandTypeInput): CommandType {
-  return Object.freeze({
-    version: '1.0.0',
-    risk_level: 'low' as const,
-    fields: {},
-    policies: [],
-    idempotency: { required: false },
-    compensation: { supported: false },
-    cancellation_mode: 'graceful' as const,
-    on_failure: 'keep' as const,
-    input_expires_in_minutes: WEEK_MINUTES,
-    ...defined(input),
-    approval: {
-      required: false,
-      approval_type: `${input.name}_approval`,
-      approver: 'role:approver',
-      quorum: 1,
-      self_decision_allowed: false,
-      expires_in_minutes: 24 * 60,
-      ...defined(input.approval ?? {}),
-    },
-    kind: 'command_type' as const,
-  })
+  return placed(
+    Object.freeze({
+      version: '1.0.0',
+      risk_level: 'low' as const,
+      fields: {},
+      policies: [],
+      idempotency: { required: false },
+      compensation: { supported: false },
+      cancellation_mode: 'graceful' as const,
+      on_failure: 'keep' as const,
+      input_expires_in_minutes: WEEK_MINUTES,
+      ...defined(input),
+      approval: {
+        required: false,
+        approval_type: `${input.name}_approval`,
+        approver: 'role:approver',
+        quorum: 1,
+        self_decision_allowed: false,
+        expires_in_minutes: 24 * 60,
+        ...defined(input.approval ?? {}),
+      },
+      kind: 'command_type' as const,
+    }),
+  )
 }
 
 /** The optional fields of a task. */
@@ -147,7 +150,7 @@ export type TaskSpec = NamedTask & Readonly<typeof taskDefaults>
 export type TaskDefinition = { readonly kind: 'task'; readonly spec: TaskSpec }
 
 export function defineTask(spec: NamedTask & Partial<TaskSpec>): TaskDefinition {
-  return { kind: 'task', spec: Object.freeze({ ...taskDefaults, ...defined(spec) }) }
+  return placed({ kind: 'task', spec: Object.freeze({ ...taskDefaults, ...defined(spec) }) })
 }
 
 /** The facts that a function may use when it lists the effects of a command. */
@@ -173,11 +176,16 @@ export type EffectDraft = {
   readonly metadata?: { readonly terminal_on_child_failure?: boolean }
 }
 
+/** As a function writes it. Without `exactOptionalPropertyTypes` a list of different payloads has fields that are undefined; they are left out. */
+type PlannedEffect = Omit<EffectDraft, 'payload'> & {
+  readonly payload: Readonly<Record<string, JsonValue | undefined>>
+}
+
 /** The function of a task: lists its effects in their order. Pure: the same payload gives the same list. */
 export type FunctionDefinition = {
   readonly kind: 'function'
   readonly name: string
-  readonly plan: (payload: JsonObject, facts: PlanFacts) => readonly EffectDraft[]
+  readonly plan: (payload: JsonObject, facts: PlanFacts) => readonly PlannedEffect[]
   /** The effects depend on the facts too. They are loaded again until the plan is made. A retry keeps the plan. */
   readonly reads_facts?: boolean
   /** The result of the command from the results of its effects, in order. Default: the last one. */
@@ -185,7 +193,7 @@ export type FunctionDefinition = {
 }
 
 export function defineFunction(definition: Omit<FunctionDefinition, 'kind'>): FunctionDefinition {
-  return { kind: 'function', ...definition }
+  return placed({ kind: 'function', ...definition })
 }
 
 export type PolicyDefinition = {
@@ -200,7 +208,7 @@ export function definePolicy(
   rule: PolicyRule,
   more: { readonly version?: string; readonly facts?: readonly string[] } = {},
 ): PolicyDefinition {
-  return { kind: 'policy', rule, version: more.version ?? '1', facts: more.facts ?? [] }
+  return placed({ kind: 'policy', rule, version: more.version ?? '1', facts: more.facts ?? [] })
 }
 
 /** The input of the source of a fact. */
@@ -273,7 +281,7 @@ export type ScheduleSpec = {
 export type ScheduleDefinition = { readonly kind: 'schedule'; readonly spec: ScheduleSpec }
 
 export function defineSchedule(spec: ScheduleSpec): ScheduleDefinition {
-  return { kind: 'schedule', spec: Object.freeze({ ...spec }) }
+  return placed({ kind: 'schedule', spec: Object.freeze({ ...spec }) })
 }
 
 type RetryDefinition = { readonly kind: 'retry_policy'; readonly policy: RetryPolicy }

@@ -8,6 +8,7 @@ import { makeOperation, type Operation } from '#kernel/step'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
 import type { Process } from '#runtime'
 import type { Tx } from '#store'
+import { placed } from './place.ts'
 
 type Reversibility = 'reversible' | 'compensatable' | 'irreversible'
 
@@ -41,6 +42,8 @@ export type EffectCall = {
   readonly payload: JsonObject
   readonly idempotencyKey: string
   readonly attempt: number
+  /** The time of `EffectPending.until`, while the effect waits for it. */
+  readonly dueAt: Date | null
   readonly traceId: string
   readonly requestedBy: string
   /** Aborted on a timeout or when the turn is lost. */
@@ -114,12 +117,23 @@ export class EffectPending extends Error {
   static ofProcess(kind: string, id: string): EffectPending {
     return new EffectPending({ process: { kind, id } })
   }
+
+  /**
+   * Waits until the time, or until a wake of the command before it. Nothing runs meanwhile. Then `find` of the effect returns its result;
+   * not found means that it still waits. A cancel ends the wait at once if the class of the effect is `read`.
+   */
+  static until(at: Date): EffectPending {
+    return new EffectPending({ until: at })
+  }
 }
 
 export type AwaitedEnd = 'succeeded' | 'compensated'
 
-/** Another command, or a process of another room. */
-export type Awaits = { readonly commandId: string; readonly wanted: AwaitedEnd } | { readonly process: Process }
+/** Another command, a process of another room, or a time. */
+export type Awaits =
+  | { readonly commandId: string; readonly wanted: AwaitedEnd }
+  | { readonly process: Process }
+  | { readonly until: Date }
 
 /** With these classes the provider has refused, so nothing happened. Without an answer the outcome is unknown. */
 const definite: readonly ErrorClass[] = [
@@ -277,18 +291,20 @@ function defineUntyped({ undo: undoInput, ...input }: EffectInput): EffectDefini
   const produces = input.produces ?? producedBy(input.class, operation)
   const undo = undoInput && undoOf(undoInput, input.class)
   const reversibility = undo ? 'compensatable' : input.class === 'read' ? 'reversible' : 'irreversible'
-  return Object.freeze({
-    ...defaults,
-    bounded: false,
-    risk_level: 'low' as const,
-    reversibility,
-    inverses: inversesOf(produces, undo?.produces ?? []),
-    ...input,
-    kind: 'effect' as const,
-    operation,
-    produces,
-    ...(undo && { undo }),
-  })
+  return placed(
+    Object.freeze({
+      ...defaults,
+      bounded: false,
+      risk_level: 'low' as const,
+      reversibility,
+      inverses: inversesOf(produces, undo?.produces ?? []),
+      ...input,
+      kind: 'effect' as const,
+      operation,
+      produces,
+      ...(undo && { undo }),
+    }),
+  )
 }
 
 function undoOf(input: UndoInput, effectClass: EffectClass): UndoDefinition {

@@ -19,7 +19,7 @@ import {
 } from './definitions.ts'
 import type { EffectDefinition, UndoDefinition } from './effect-definition.ts'
 import { chooseQueue, type QueueName, queueNames } from './primitives.ts'
-import { type CatalogFinding, checkShapes, refuseFindings } from './shape-checks.ts'
+import { atPlace, type CatalogFinding, checkShapes, refuseFindings } from './shape-checks.ts'
 import { findTaskGaps } from './task-questions.ts'
 
 export type CompiledTask = {
@@ -66,7 +66,13 @@ export function openCatalog(definitions: readonly Definition[], host: CatalogHos
   const findings = [...findCatalogErrors(definitions, host), ...gaps.flatMap(({ errors }) => errors)]
   const retries = registerRetryPolicies(retryPolicies(definitions))
   if (!retries.ok) findings.push({ rule: retries.code, subject: 'retry_policy', message: retries.reason })
-  if (findings.length > 0 || !retries.ok) return refuseFindings(findings)
+  if (findings.length > 0 || !retries.ok)
+    return refuseFindings(
+      findings.map((finding) => ({
+        ...finding,
+        ...atPlace(definitions.find((definition) => definitionName(definition) === finding.subject)),
+      })),
+    )
   const tasks = compileTasks(definitions, types)
   if (!tasks.ok) return refuseFindings([{ rule: tasks.code, subject: 'policy', message: tasks.reason }])
   return accept({

@@ -3,6 +3,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { riskLevels } from '#kernel/policy/policy'
 import { failureModes } from './definitions.ts'
 import { effectClasses } from './effect-definition.ts'
+import { placeOf } from './place.ts'
 
 /** One error in a catalog. All of them are reported together, and the service does not start. */
 export type CatalogFinding = {
@@ -10,12 +11,21 @@ export type CatalogFinding = {
   /** The name of the definition. */
   readonly subject: string
   readonly message: string
+  /** Where the project makes the definition: the file and the line. */
+  readonly place?: string
 }
 
+/** One line for each finding. */
 export function refuseFindings(findings: readonly CatalogFinding[]): Decision<never> {
   const count = findings.length === 1 ? 'one error' : `${findings.length} errors`
-  const reason = `The catalog has ${count}: ${findings.map(({ message }) => message).join('; ')}.`
-  return refuse('commands.catalog.invalid', reason, { facts: { findings } })
+  const lines = findings.map(({ message, place }) => `${place === undefined ? '' : `${place}: `}${message}`)
+  return refuse('commands.catalog.invalid', `The catalog has ${count}:\n${lines.join('\n')}`, { facts: { findings } })
+}
+
+/** The place of a definition, if it is known. */
+export function atPlace(definition: object | undefined): Pick<CatalogFinding, 'place'> {
+  const place = definition && placeOf(definition)
+  return place === undefined ? {} : { place }
 }
 
 type Fields = Readonly<Record<string, unknown>>
@@ -121,20 +131,20 @@ function findMissingFields(definition: unknown, at: number): readonly CatalogFin
   const kind = isObject(definition) ? String(definition['kind']) : typeof definition
   const shape = Object.hasOwn(shapes, kind) ? shapes[kind] : undefined
   const rule = 'missing_field'
-  const place = `definition ${at + 1} of the catalog`
+  const position = `definition ${at + 1} of the catalog`
   if (!isObject(definition) || !shape) {
     const known = Object.keys(shapes).join(', ')
-    const message = `${place}: kind is ${quote(kind)} and must be one of ${known}; use the define functions`
-    return [{ rule, subject: place, message }]
+    const message = `${position}: kind is ${quote(kind)} and must be one of ${known}; use the define functions`
+    return [{ rule, subject: position, message }]
   }
   const named = valueAt(definition, shape.name)
-  const [subject, shown] = isName(named) ? [named, `${kind} ${quote(named)}`] : [place, `${kind} (${place})`]
+  const [subject, shown] = isName(named) ? [named, `${kind} ${quote(named)}`] : [position, `${kind} (${position})`]
   const fields = definition['undo'] === undefined ? shape.fields : { ...shape.fields, ...undoFields }
   return findWrongValues(fields, definition).map(({ path, isMissing, words }) => {
     // The define functions wrap some definitions; the author knows the fields without the wrapper.
     const field = path.replace(/^(spec|policy|rule|operation)\./, '')
     const found = isMissing ? 'is missing' : 'has the wrong type'
-    return { rule, subject, message: `${shown}: ${field} ${found}: it must be ${words}` }
+    return { rule, subject, message: `${shown}: ${field} ${found}: it must be ${words}`, ...atPlace(definition) }
   })
 }
 

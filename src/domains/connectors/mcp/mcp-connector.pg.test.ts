@@ -110,6 +110,29 @@ describe('an MCP server as a connector', () => {
     assert.equal((await write({ line: 'three', pattern: 'x' })).error?.error_class, 'permission_denied')
   })
 
+  test('a schema with if, then and not is judged; one that refers to another document cannot be approved', async () => {
+    // As text, because an object with a field `then` would look like a promise.
+    const schema = `{ "if": { "properties": { "line": { "minLength": 6 } } }, "then": { "required": ["pattern"] },
+      "not": { "properties": { "line": { "const": "never" } } } }`
+    mount.script({ schema: JSON.parse(schema) as object })
+    accepted(await approve(accepted(await check())[0]?.seen_hash ?? ''))
+    assert.match(
+      (await write({ line: 'a longer line' })).error?.message ?? '',
+      /does not match its schema at pattern: required/,
+    )
+    assert.match(
+      (await write({ line: 'never', pattern: 'x' })).error?.message ?? '',
+      /does not match .* the top level: not/,
+    )
+    assert.equal((await write({ line: 'four' })).ok, true)
+    assert.equal((await write({ line: 'a longer line', pattern: 'x' })).ok, true)
+    mount.script({ schema: { allOf: [{ $ref: 'https://example.com/line.json' }] } })
+    const refused = await approve(accepted(await check())[0]?.seen_hash ?? '')
+    assert.equal(refused.ok ? '' : refused.code, 'connectors.definition.unreadable')
+    assert.match(refused.ok ? '' : refused.reason, /can't resolve reference https:\/\/example\.com\/line\.json/)
+    mount.script({})
+  })
+
   test('a tool that is gone is refused, and is welcome when it comes back as it was', async () => {
     accepted(await approve(accepted(await check())[0]?.seen_hash ?? ''))
     mount.script({ isGone: true })

@@ -18,6 +18,7 @@ import {
   unsupported,
 } from '../connector.ts'
 import { hashDefinition } from '../definitions.ts'
+import { closed, typeOfSchema } from '../json-schema.ts'
 import { decideUrl, httpReachOf, isRange } from '../http/reach.ts'
 import { type HttpServer, type McpServer, type McpSession, openMcpSession } from './mcp-session.ts'
 import type { StdioServer } from './stdio-transport.ts'
@@ -110,10 +111,8 @@ const mcpOutput = z.object({ content, structured: z.unknown() })
 function contractOf(operation: ConnectorOperationContract, approved: JsonObject): Decision<ConnectorOperationContract> {
   const { description, input_schema, output_schema } = approved
   try {
-    const input = shapeOf(input_schema, { type: 'object', additionalProperties: false })
-    const shape = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' })
-    if (shape.type !== 'object' || shape.additionalProperties !== false) throw new TypeError('It is not an object.')
-    const structured = output_schema === null ? z.unknown() : shapeOf(output_schema, {})
+    const input = typeOfSchema(closed(input_schema))
+    const structured = output_schema === null ? z.unknown() : typeOfSchema(asPart(output_schema, operation.name))
     return accept({
       ...operation,
       description: typeof description === 'string' && description.trim() !== '' ? description : operation.description,
@@ -126,30 +125,11 @@ function contractOf(operation: ConnectorOperationContract, approved: JsonObject)
   }
 }
 
-function shapeOf(schema: JsonValue | undefined, more: JsonObject): z.ZodType {
-  if (schema === undefined || schema === null || !isJsonObject(schema)) throw new TypeError('It is not an object.')
-  return z.fromJSONSchema({ ...withoutPatterns(schema), ...more })
-}
-
-/** Keywords whose value maps field names: a field may be called `pattern`. */
-const maps: readonly string[] = ['properties', '$defs', 'definitions', 'dependentSchemas']
-
-/** Drops foreign regular expressions: a malicious one never ends. The server checks its own. */
-function withoutPatterns(schema: JsonValue): JsonObject {
-  const strip = (value: JsonValue): JsonValue => {
-    if (Array.isArray(value)) return (value as readonly JsonValue[]).map(strip)
-    if (value === null || typeof value !== 'object') return value
-    const entries = Object.entries(value as JsonObject).filter(
-      ([name]) => name !== 'pattern' && name !== 'patternProperties',
-    )
-    return Object.fromEntries(entries.map(([name, part]) => [name, maps.includes(name) ? stripMap(part) : strip(part)]))
-  }
-  const stripMap = (map: JsonValue): JsonValue =>
-    map !== null && isJsonObject(map)
-      ? Object.fromEntries(Object.entries(map).map(([name, part]) => [name, strip(part)]))
-      : map
-  // Removing keywords does not change the type: an object stays an object.
-  return strip(schema) as JsonObject
+/** The output of a tool is shown inside a larger schema: with an id, the references in it still lead to its own parts. */
+function asPart(schema: JsonValue | undefined, name: string): JsonValue | undefined {
+  return schema !== undefined && schema !== null && isJsonObject(schema)
+    ? { $id: `urn:concord:${name}`, ...schema }
+    : schema
 }
 
 type InputOf<Terms> = Terms extends { readonly input: infer Schema extends z.ZodType<object, object> }

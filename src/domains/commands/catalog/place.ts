@@ -1,0 +1,28 @@
+/** Where the code of a project makes its definitions, so that an error in the catalog names the file and the line. */
+
+/** The folder of Concord itself: `src` in a checkout, `dist` in the package. */
+const OWN = new URL('../../../', import.meta.url).href
+const FRAME = /(file:\/\/[^\s()]+):(\d+):\d+\)?$/
+/** Enough to get from here out of Concord. */
+const FRAMES_MAX = 20
+
+const places = new WeakMap<object, string>()
+
+/** Remembers the first caller outside Concord. */
+export function placed<T extends object>(definition: T): T {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = FRAMES_MAX
+  const { stack = '' } = new Error()
+  Error.stackTraceLimit = stackTraceLimit
+  for (const frame of stack.split('\n')) {
+    const [, url = OWN, line = ''] = FRAME.exec(frame) ?? []
+    if (url.startsWith(OWN)) continue
+    places.set(definition, `${decodeURIComponent(url.slice('file://'.length))}:${line}`)
+    break
+  }
+  return definition
+}
+
+export function placeOf(definition: object): string | undefined {
+  return places.get(definition)
+}

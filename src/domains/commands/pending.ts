@@ -1,0 +1,47 @@
+/** What follows when an effect waits: for another command, for a process of another room, for a time or a signal. Pure. */
+import { KernelFault } from '#kernel/errors'
+import { isUuid } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
+import { aboutEffect, type Change, emitEvent, move, proceed, rest, type Step, workerActor } from './change.ts'
+import type { Awaits } from './catalog/effect-definition.ts'
+import { WAIT_FOR_SIGNAL } from './catalog/steps.ts'
+import type { CommandWithEffects, StoredEffect } from './command-table.ts'
+
+const PROCESS_AGAIN_MS = 60_000
+
+/** A wait for a command is a dependency like any other: the end of the awaited command marks and wakes this one. */
+export function recordPending({ command }: CommandWithEffects, effect: StoredEffect, awaits: Awaits, at: Date): Step {
+  if ('until' in awaits) return awaitTime(effect, awaits.until, at)
+  const wait = (read_back: object): Change => ({
+    t: 'effect',
+    id: effect.domain_effect_id,
+    by: workerActor,
+    set: { read_back },
+  })
+  if ('process' in awaits) return { changes: [wait({ outcome: 'waiting', process: awaits.process })], next: proceed }
+  const { commandId, wanted } = awaits
+  if (!isUuid(commandId))
+    throw new KernelFault('commands.effect.pending', 'the effect waits for an id that is not a command id')
+  const waits = wait({ outcome: 'waiting', command_id: commandId, ...(wanted === 'succeeded' ? {} : { wanted }) })
+  const blocked = move('blocked', workerActor, { reason: 'child_command', child_command_id: commandId })
+  const changes = command.status === 'running' ? [waits, blocked] : [waits]
+  return { changes, next: { t: 'follow', commandId } }
+}
+
+/** The turn ends with this write, so a wait takes no slot of a queue. A wake during the turn leads to another one. */
+function awaitTime(effect: StoredEffect, until: Date, at: Date): Step {
+  const { domain_effect_id: id, effect_type, effect_payload } = effect
+  const set = { run_after: until, read_back: { outcome: 'waiting' } }
+  const waits: Change = { t: 'effect', id, by: workerActor, set }
+  if (until <= at) return { changes: [waits], next: proceed }
+  const { name, key } = effect_payload
+  const about = { effect_type, until: formatInstant(until), ...(effect_type === WAIT_FOR_SIGNAL ? { name, key } : {}) }
+  const isKnown = effect.run_after?.getTime() === until.getTime()
+  const started = isKnown ? [] : [emitEvent('wait_started', workerActor, about, aboutEffect(effect))]
+  return rest(until, waits, ...started)
+}
+
+/** The end of the wait wakes the command. The poll covers a wake of a process that was lost with its worker. */
+export function waitOn({ run_after: until }: Pick<StoredEffect, 'run_after'>, at: Date): Step {
+  return rest(until && until > at ? until : new Date(at.getTime() + PROCESS_AGAIN_MS))
+}
