@@ -28,7 +28,6 @@ import {
   inputBody,
   listArchivesOf,
   listCommandEvents,
-  listCommands,
   listedCommandView,
   listEffectsOf,
   listEffects,
@@ -209,13 +208,10 @@ export const commandRoutes = routes({
       const { created_after: createdAfter, created_before: createdBefore, ingress, trace_id: traceId } = call.query
       const withoutHousekeeping = call.query.housekeeping === 'false'
       const requestedBy = userId === undefined ? undefined : `user:${userId}`
-      const indexed = { status, taskName, requestedBy, createdAfter, createdBefore, include, limit }
-      const asked = { ...indexed, beforeId: from?.[0] ?? null, ingress, traceId, withoutHousekeeping }
-      const isScan = ingress !== undefined || traceId !== undefined || withoutHousekeeping
-      const { db } = call.deps
-      const { rows, scannedTo } = isScan
-        ? await scanCommands(db, call.workspaceId, asked)
-        : { rows: await listCommands(db, call.workspaceId, asked), scannedTo: null }
+      const page = { beforeId: from?.[0] ?? null, include, limit }
+      const indexed = { status, taskName, requestedBy, createdAfter, createdBefore }
+      const asked = { ...page, ...indexed, ingress, traceId, withoutHousekeeping }
+      const { rows, scannedTo } = await scanCommands(call.deps.db, call.workspaceId, asked)
       const view = await viewer(call, rows)
       const listed = (command: StoredCommand) => toListedView(view(command), include)
       const { items, next } = cutPage(rows, limit, listed, ({ command_id }) => command_id)

@@ -7,7 +7,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, openClient, pathOf, queryOf } from './client.ts'
 import { drawMermaid, drawText, type LineageView } from './lineage.ts'
-import { findNames, type Names } from './names.ts'
+import { findNames, type NameOf } from './names.ts'
 import { withHint } from './next-hint.ts'
 import { listVerb, noun, type PageFlags, paging, verb } from './noun.ts'
 import { formatFacts } from './layout.ts'
@@ -73,7 +73,7 @@ export const artifacts = noun('list artifacts, download them, show where they co
   }),
 }))
 
-function formatArtifact(terminal: Terminal, artifact: ArtifactView, nameOf: Names): string {
+function formatArtifact(terminal: Terminal, artifact: ArtifactView, nameOf: NameOf): string {
   const { title, artifact_type, artifact_id, version, status, next } = artifact
   const facts = formatFacts(terminal, 9, [
     ['status', `${wordsOf(status)}${next.length > 0 ? `; can become ${next.map(wordsOf).join(', ')}` : ''}`],

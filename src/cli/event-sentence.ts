@@ -4,7 +4,7 @@ import { sayState } from '#kernel/say-state'
 import { showLine } from '#kernel/visible-text'
 import { shortJson, wordsOf } from './terminal.ts'
 
-export type FeedEvent = {
+export type ToldEvent = {
   readonly event_type: string
   readonly actor: string
   readonly command_id: string | null
@@ -19,7 +19,7 @@ export type Telling = {
   readonly clock: (instant: string) => string
 }
 
-type Say = (payload: FeedEvent['payload'], telling: Telling, actor: string) => string
+type Say = (payload: ToldEvent['payload'], telling: Telling, actor: string) => string
 
 const text = (value: unknown) =>
   typeof value === 'string' ? showLine(value) : value === null || value === undefined ? '' : shortJson(value)
@@ -53,7 +53,7 @@ const says: Readonly<Record<string, Say>> = {
 /** The names of event types are a noun and a participle, so every other event can be told too: "Org role auditor was granted". */
 function sayPlain(
   type: string,
-  { name, slug, title, external_id, target_id, reason }: FeedEvent['payload'],
+  { name, slug, title, external_id, target_id, reason }: ToldEvent['payload'],
   actor: string,
 ): string {
   const parts = wordsOf(type).split(' ')
@@ -65,7 +65,7 @@ function sayPlain(
   return `${subject} was ${done} by ${actor}${because(reason)}`
 }
 
-export function sayEvent({ event_type, actor, payload }: FeedEvent, telling: Telling): string {
+export function sayEvent({ event_type, actor, payload }: ToldEvent, telling: Telling): string {
   const by = telling.who(actor)
   return `${says[event_type]?.(payload, telling, by) ?? sayPlain(event_type, payload, by)}.`
 }

@@ -2,7 +2,7 @@
 import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { type Client, openClient } from './client.ts'
-import { actorOf, type FeedEvent, sayEvent } from './event-sentence.ts'
+import { actorOf, type ToldEvent, sayEvent } from './event-sentence.ts'
 import { wrap } from './layout.ts'
 import { findNames } from './names.ts'
 import { withHint } from './next-hint.ts'
@@ -94,7 +94,7 @@ function openSentences(cli: Cli, withCommand: boolean): (event: ServerEvent) => 
   const [people, tasks] = [new Map<string, string>(), new Map<string | null, string>()]
   const clock = (instant: string) => sayClock(terminal, instant)
   return async ({ data }) => {
-    const event = JSON.parse(data) as FeedEvent
+    const event = JSON.parse(data) as ToldEvent
     const { command_id: id, payload } = event
     if (event.event_type === 'command_created')
       tasks.set(id, showLine(String(payload['task_name'] ?? payload['command_type'])))

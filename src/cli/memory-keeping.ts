@@ -3,7 +3,7 @@ import type { consentView, erasureView, forgetPreviewView, holdView } from '#dom
 import { shownId } from '#kernel/ids'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
-import { findNames, type Names } from './names.ts'
+import { findNames, type NameOf } from './names.ts'
 import { limitOption, noun, type Said, type ViewOf, table, verb, type Verbs, type When } from './noun.ts'
 import { type Cli, colorsOf, type Terminal, wordsOf } from './terminal.ts'
 import { sayTime } from './times.ts'
@@ -60,7 +60,7 @@ export const consent = noun('grant, revoke and list consents', (cli) => {
   }
 })
 
-const holdColumns = (nameOf: Names) => ({
+const holdColumns = (nameOf: NameOf) => ({
   id: ({ memory_hold_id }: HoldView) => memory_hold_id,
   by: ({ placed_by }: HoldView) => nameOf(placed_by),
   status: ({ released_at }: HoldView, when: When) =>

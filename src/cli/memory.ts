@@ -5,7 +5,7 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { parseNamed } from './json-source.ts'
 import { consent, forgetVerbs, hold } from './memory-keeping.ts'
-import { findNames, type Names } from './names.ts'
+import { findNames, type NameOf } from './names.ts'
 import { limitOption, listVerb, noun, type PageFlags, moreOf, paging, type ViewOf, verb } from './noun.ts'
 import { type Fact, formatFacts } from './layout.ts'
 import { colorsOf, shortJson, type Terminal, tint, wordsOf } from './terminal.ts'
@@ -139,7 +139,7 @@ function describe({ subject, memory_type, scope, sensitivity, fact_key }: Memory
   ]
 }
 
-function formatMemory(terminal: Terminal, memory: MemoryView, nameOf: Names): string {
+function formatMemory(terminal: Terminal, memory: MemoryView, nameOf: NameOf): string {
   const facts = formatFacts(terminal, 10, [
     ...describe(memory),
     ['status', tint(terminal, wordsOf(memory.status))],
@@ -152,7 +152,7 @@ function formatMemory(terminal: Terminal, memory: MemoryView, nameOf: Names): st
   return `${colorsOf(terminal).bold(shortJson(memory.content, 2_000))}  ${memory.memory_id}\n${facts}`
 }
 
-function formatCandidate(terminal: Terminal, candidate: CandidateView, nameOf: Names): string {
+function formatCandidate(terminal: Terminal, candidate: CandidateView, nameOf: NameOf): string {
   const { memory_candidate_id: id, status, consents } = candidate
   const author = showLine(nameOf(candidate.created_by))
   const given = consents?.some(({ revoked_at }) => revoked_at === null)

@@ -6,14 +6,14 @@ const PERSON = /\buser_[0-9a-f]{32}\b/g
 /** The server takes this many ids at once. */
 const IDS_MAX = 100
 
-export type Names = (actor: string) => string
+export type NameOf = (actor: string) => string
 
 /** Asks for the names of people that the texts contain and that are not in `known`. Without an answer the ids stay. */
 export async function findNames(
   cli: Pick<Cli, 'terminal'>,
   texts: readonly (string | null | undefined)[],
   known: Map<string, string> = new Map(),
-): Promise<Names> {
+): Promise<NameOf> {
   const ids = new Set(texts.flatMap((text) => text?.match(PERSON) ?? []))
   const unknown = [...ids].filter((id) => !known.has(id))
   for (let at = 0; at < unknown.length; at += IDS_MAX) {

@@ -6,7 +6,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, type Page } from './client.ts'
 import { formatTable } from './layout.ts'
-import { findNames, type Names } from './names.ts'
+import { findNames, type NameOf } from './names.ts'
 import type { Cli, Terminal, VerbResult } from './terminal.ts'
 import { sayTime } from './times.ts'
 
@@ -97,7 +97,7 @@ export function listVerb<Row, Args extends unknown[]>(
     /** Printed for an empty list. */
     none(...args: Args): string
     readonly columns?: TableColumns<Row>
-    each?(row: Row, nameOf: Names): string
+    each?(row: Row, nameOf: NameOf): string
     /** The people whom `each` names. */
     people?(row: Row): readonly string[]
   },

@@ -5,7 +5,7 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, listAll, queryOf } from './client.ts'
 import { hasJobSchedule } from './jobs-file.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import { findNames, type Names } from './names.ts'
+import { findNames, type NameOf } from './names.ts'
 import { mapAnswer, noun, parseTime, parseWhole, type ViewOf, table, verb, type When } from './noun.ts'
 import { formatFacts } from './layout.ts'
 import type { Cli, Terminal } from './terminal.ts'
@@ -127,7 +127,7 @@ function lastOf({ last_firing: last }: ScheduleView, when: When): string {
   return `${when(last.due_at)} ${last.command_id ?? `refused: ${last.refusal ?? ''}`}`
 }
 
-function formatSchedule(terminal: Terminal, each: ViewOf<typeof commandScheduleDetailView>, nameOf: Names): string {
+function formatSchedule(terminal: Terminal, each: ViewOf<typeof commandScheduleDetailView>, nameOf: NameOf): string {
   const when: When = (instant) => sayTime(terminal, instant)
   const facts = formatFacts(terminal, 8, [
     ['schedule', each.schedule_id],

@@ -138,7 +138,7 @@ const SCAN_ROWS = { all: 800, some: 60 }
 type Scanned = { readonly found: readonly string[]; readonly looked: number; readonly last: string | null }
 
 /**
- * A page of the commands that also match what no index finds. It looks at the next commands of the list, so it may be short or empty;
+ * A page of the commands that also match what no index finds. Where nothing of it is asked for, it is a page of the list. Otherwise it looks at the next commands of the list, so it may be short or empty;
  * `scannedTo` is the last one that it looked at, unless the list ended.
  */
 export async function scanCommands(
@@ -147,6 +147,8 @@ export async function scanCommands(
   filter: CommandFilter & ScanFilter,
 ): Promise<{ readonly rows: readonly (StoredCommand & Paged)[]; readonly scannedTo: string | null }> {
   const { limit, include = [], ingress = null, traceId = null, withoutHousekeeping = false } = filter
+  if (ingress === null && traceId === null && !withoutHousekeeping)
+    return { rows: await listCommands(db, workspaceId, filter), scannedTo: null }
   const { text, values } = listingOf('c.command_id, c.ingress, c.command_type, c.context', filter)
   const at = values.length + 4
   const scan = `select coalesce(array_agg(s.command_id order by s.command_id desc) filter (where ($${at}::text is null or s.ingress = $${at})
