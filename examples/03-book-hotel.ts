@@ -4,7 +4,7 @@ import { examplePayloads } from './catalog/index.ts'
 import { cardOf, dataOf, effectsOf, eventually, openExample, pathOf } from './open-example.ts'
 
 /** Seed 1053: booking fails after it took effect, then gets another key's answer; cancelling is cut off, then the vendor is down. */
-await using example = await openExample({ seed: 1053, trouble: 2, paper: 'later' })
+await using example = await openExample({ seed: 1053, trouble: 2, confirmation: 'later' })
 const { ana, ben, bo, vendor } = example
 const { cancellation_policy_summary, ...incomplete } = examplePayloads['Book Hotel']
 const body = { task_name: 'Book Hotel', payload: incomplete }

@@ -2,15 +2,15 @@
  * An unreliable hotel vendor: slow, failing before or after an effect, repeating rows, and sometimes answering wrongly. It is a
  * separate process with its own ledger, so that its answers can be compared with its effects.
  *
- *   node examples/hotel-vendor.ts [--port 0] [--ledger :memory:] [--seed 1] [--trouble 0] [--paper ready|later] [--life-line]
+ *   node examples/hotel-vendor.ts [--port 0] [--ledger :memory:] [--seed 1] [--trouble 0] [--confirmation ready|later] [--life-line]
  *
  *   POST /reservations   { client_reference, hotel_name, … }   header idempotency-key
  *   POST /cancellations  { client_reference }                  header idempotency-key
- *   GET  /reservations/{client_reference}/confirmation         503 with --paper later
- *   GET  /offers?city=Berlin&check_in=…&check_out=…            what it has, full or not
- *   GET  /offers/{offer_id}/rooms?check_in=…&check_out=…       how many rooms are left, at what price, on what terms
+ *   GET  /reservations/{client_reference}/confirmation         503 with --confirmation later
+ *   GET  /offers?city=Berlin&check_in=…&check_out=…            its offers
+ *   GET  /offers/{offer_id}/rooms?check_in=…&check_out=…       free rooms, price and terms
  *   GET  /rates                                                what Sync Vendor Data reads
- *   GET  /ledger                                               its books; never troubled
+ *   GET  /ledger                                               its ledger; never fails
  *
  * `--trouble 2 --seed 7`: the first two calls of each operation fail in ways that the seed determines. It runs until Ctrl-C, in the
  * background too; with `--life-line` it ends when its standard input is closed, for example because its parent died.
@@ -28,7 +28,7 @@ const { values: given } = readFlags({
     ledger: { type: 'string', default: ':memory:' },
     seed: { type: 'string', default: '1' },
     trouble: { type: 'string', default: '0' },
-    paper: { type: 'string', default: 'ready' },
+    confirmation: { type: 'string', default: 'ready' },
     'life-line': { type: 'boolean', default: false },
   },
 })
@@ -105,7 +105,7 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   const body = await readBody(request)
   const sent = (body === '' ? {} : JSON.parse(body)) as { client_reference?: string; hotel_name?: string }
   const { client_reference = '', hotel_name = '' } = sent
-  const paper = /^\/reservations\/([^/]+)\/confirmation$/.exec(url)?.[1]
+  const confirmed = /^\/reservations\/([^/]+)\/confirmation$/.exec(url)?.[1]
   if (method === 'GET' && url === '/ledger') return send(response, { status: 200, body: ledger.books() })
   if (method === 'GET' && url === '/rates')
     return serveCall({ operation: 'rates', key, body }, response, () => ({ status: 200, body: { rates } }))
@@ -120,7 +120,7 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
       const found = findRooms(decodeURIComponent(offer))
       return found ? { status: 200, body: found } : { status: 404, body: { error: 'no such offer' } }
     })
-  if (method === 'GET' && paper !== undefined) return sendPaper(response, decodeURIComponent(paper))
+  if (method === 'GET' && confirmed !== undefined) return sendConfirmation(response, decodeURIComponent(confirmed))
   if (key === '' || client_reference === '')
     return send(response, { status: 400, body: { error: 'needs an idempotency-key and a client_reference' } })
   if (method === 'POST' && url === '/reservations')
@@ -138,10 +138,10 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   return send(response, { status: 404, body: { error: 'no such page' } })
 }
 
-function sendPaper(response: ServerResponse, clientReference: string): void {
+function sendConfirmation(response: ServerResponse, clientReference: string): void {
   const found = ledger.findReservation(clientReference)
   if (!found) return send(response, { status: 404, body: { error: 'no such reservation' } })
-  if (given.paper === 'later') return send(response, { status: 503, body: { error: 'papers are written at night' } })
+  if (given.confirmation === 'later') return send(response, { status: 503, body: { error: 'it is written at night' } })
   const text = `${found.hotel_name}: reservation ${found.reservation_id} is ${found.status}.`
   return send(response, { status: 200, body: { reservation_id: found.reservation_id, text } })
 }

@@ -1,4 +1,4 @@
-/** The stage of an example program: Concord with the example catalog on a throw-away database, an unreliable vendor, and people. */
+/** What an example program needs: Concord with the example catalog on a throw-away database, an unreliable vendor, and people. */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

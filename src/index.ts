@@ -32,6 +32,7 @@ export {
   EffectFailure,
   EffectPending,
   loadConnector,
+  memorySteps as memory,
   needInput,
   registerRetry,
   type ScheduleSpec,

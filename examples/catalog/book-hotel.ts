@@ -45,11 +45,11 @@ export const bookHotel = ({ booking }: HotelVendor) =>
     approval: { required: true, approval_type: 'hotel_booking_approval', approver: 'role:booking_approver' },
     steps({ booking_draft_id: client_reference, hotel_name, check_in_date, check_out_date }) {
       const confirmed = booking.confirmation({ client_reference })
-      const paper = { reservation_id: from(confirmed, 'reservation_id'), text: from(confirmed, 'text') }
+      const written = { reservation_id: from(confirmed, 'reservation_id'), text: from(confirmed, 'text') }
       return [
         booking.book_hotel({ client_reference, hotel_name, check_in_date, check_out_date }),
         confirmed,
-        keepConfirmation({ draft: client_reference, ...paper }),
+        keepConfirmation({ draft: client_reference, ...written }),
       ]
     },
     task: {

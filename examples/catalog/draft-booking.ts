@@ -32,7 +32,7 @@ const writeDraft = defineEffect('artifact.booking_draft', {
 
 export const draftBooking = ({ inventory }: HotelVendor) =>
   defineCommand('draft_booking', {
-    description: 'Writes down what booking an offer would mean, if there is a room.',
+    description: 'Writes the terms of a booking, if there is a free room.',
     input: asked.refine(isStay, 'check-out is after check-in').meta({ example: draftBookingExample }),
     key: 'draft_booking:{booking_draft_id}',
     policy: [],

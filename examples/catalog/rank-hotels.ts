@@ -1,4 +1,4 @@
-/** Rank Hotels: returns the given offers, best first. It calls nobody and fits into the time of a request. */
+/** Rank Hotels: returns the given offers, best first. It makes no call and fits into the time of a request. */
 import { defineCommand, defineEffect } from '@concordhq/concord'
 import { z } from 'zod'
 import { hotelOffer } from './hotel-vendor.ts'

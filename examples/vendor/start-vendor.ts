@@ -9,7 +9,8 @@ export type VendorSettings = {
   readonly seed: number
   /** How many calls of each operation fail. */
   readonly trouble: number
-  readonly paper?: 'ready' | 'later'
+  /** `later`: confirmations are written at night. */
+  readonly confirmation?: 'ready' | 'later'
 }
 
 export type Vendor = {
@@ -18,7 +19,7 @@ export type Vendor = {
   close(): Promise<void>
 }
 
-export async function startVendor({ ledger, seed, trouble, paper = 'ready' }: VendorSettings): Promise<Vendor> {
+export async function startVendor({ ledger, seed, trouble, confirmation = 'ready' }: VendorSettings): Promise<Vendor> {
   const program = fileURLToPath(new URL('../hotel-vendor.ts', import.meta.url))
   const flags = [
     '--ledger',
@@ -27,8 +28,8 @@ export async function startVendor({ ledger, seed, trouble, paper = 'ready' }: Ve
     String(seed),
     '--trouble',
     String(trouble),
-    '--paper',
-    paper,
+    '--confirmation',
+    confirmation,
     '--life-line',
   ]
   const child = spawn(process.execPath, [program, ...flags], { stdio: ['pipe', 'pipe', 'inherit'] })

@@ -88,13 +88,23 @@ export function observeWork(meter: Meter, { db, runtime, log }: Observed): () =>
   const observed = new Map<string, Observable>()
   for (const name of workGauges) observed.set(name, gauge(meter, name))
   let [readMs, readings]: [number, Promise<readonly Reading[]>] = [Number.NEGATIVE_INFINITY, Promise.resolve([])]
+  let isReading = false
+  async function read(): Promise<readonly Reading[]> {
+    isReading = true
+    try {
+      return await readWork(db, runtime)
+    } catch (error) {
+      log.warn({ err: error }, 'the metrics of the work could not be read')
+      return []
+    } finally {
+      isReading = false
+    }
+  }
   async function report(result: BatchObservableResult): Promise<void> {
-    if (performance.now() - readMs >= KEEP_MS) {
+    // A database that hangs is asked once.
+    if (!isReading && performance.now() - readMs >= KEEP_MS) {
       readMs = performance.now()
-      readings = readWork(db, runtime).catch((error: unknown) => {
-        log.warn({ err: error }, 'the metrics of the work could not be read')
-        return []
-      })
+      readings = read()
     }
     for (const [name, value, labels] of await readings) {
       const instrument = observed.get(name)

@@ -207,6 +207,7 @@ export async function openWork(
     connectorAccess: project.connectorAccess,
     inside: inside.value,
     artifacts,
+    memory: memory.value,
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
     reserveSlot: (queue) => runtime.reserveSlot(queue),

@@ -103,6 +103,8 @@ async function otlpMetricReader(environment: Environment): Promise<MetricReader>
   return new PeriodicExportingMetricReader({ exporter: new OTLPMetricExporter(), ...options })
 }
 
+const COLLECT_MS = 2_000
+
 type Metrics = {
   readonly meter: Meter
   /** Returns everything measured so far as Prometheus text. */
@@ -120,7 +122,8 @@ function openMetrics(resource: Resource, moreReaders: readonly MetricReader[]): 
   return {
     meter,
     async render() {
-      const { resourceMetrics } = await exporter.collect()
+      // Without an answer of the database, the metrics of the process are still shown.
+      const { resourceMetrics } = await exporter.collect({ timeoutMillis: COLLECT_MS })
       return serializer.serialize(resourceMetrics)
     },
     async close() {

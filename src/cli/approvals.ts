@@ -147,7 +147,7 @@ function soFar({ approved_by, approved_by_names, approvals_required }: ApprovalV
 
 function sayEdited({ by, fields, reason, needs_confirmation }: NonNullable<ApprovalView['edited']>): string {
   const because = reason === null ? '' : `, because: ${showLine(reason)}`
-  const confirm = needs_confirmation ? '; another approver or the requester must confirm it' : ''
+  const confirm = needs_confirmation ? '; another person must confirm it' : ''
   return `${showLine(by)} changed ${fields.map(showLine).join(', ')}${because}${confirm}`
 }
 
@@ -178,7 +178,7 @@ function sayDecided(asked: string, approval: ResolvedApprovalView): Said {
   if (status !== 'pending') return [`${id} ${sayStatus(status)}\n`, note]
   if (isSame(id, asked)) return `${id} counted: ${approved_by.length} of ${approvals_required} have approved\n`
   if (approval.edited?.needs_confirmation)
-    return [`${id}\n`, 'the request changed, so another approver or the requester must confirm it\n']
+    return [`${id}\n`, 'the request changed, so another person must confirm it\n']
   const who = showLine(approval.approver_name ?? approval.approver)
   return [`${id}\n`, `the request changed, so ${who} is asked again: \`concord approve ${id}\`\n`]
 }

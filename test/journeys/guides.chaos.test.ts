@@ -12,6 +12,15 @@ const notRun: Readonly<Record<string, string>> = {
   'npm test': 'this test is part of the tiers',
   'npm run test:chaos': 'this test is part of the tiers',
   'npm run requirements': 'it reads the results of the tiers, which are not complete while this test runs',
+  'npx @concordhq/concord init':
+    'it needs the published package; test/journeys/package.chaos.test.ts packs it and runs this guide',
+  'cd refunds': 'the same',
+  'npm install': 'the same',
+  'npm run dev': 'the same',
+  'npx concord submit refund': 'the same',
+  'npx concord inbox': 'the same',
+  'npx concord why cmd_…': 'the same',
+  'DATABASE_URL=postgres://… npm start': 'it needs a server of the reader',
   'git clone': 'it needs the repository on a network',
   'concord stuck abort': 'it needs a command in the middle of a call; test/journeys/stuck.chaos.test.ts has one',
   'gzip -dc': 'it needs archived events; examples/06-keep-history.ts makes and counts them',
@@ -39,14 +48,15 @@ const quickTests = await readFile('examples/examples.test.ts', 'utf8')
 const isRun = (line: string) => !Object.keys(notRun).some((start) => line.startsWith(start))
 const toRun = (block: Block): Block => ({ ...block, text: block.text.split('\n').filter(isRun).join('\n') })
 
-const [start] = (blocks.get('README.md') ?? []).filter(({ info }) => info === 'sh')
+const start = (blocks.get('README.md') ?? []).find(({ info, text }) => info === 'sh' && /^npm start$/m.test(text))
 
 /** A guide with a project or people of its own has an installation of its own. The others share one. */
 const isApart = (own: readonly Block[]) =>
   own.some(({ info, text }) => /save=concord/.test(info) || text.includes('hire-approvers'))
 const startsServer = (own: readonly Block[]) => own.some(({ text }) => /^npm start$/m.test(text))
 
-describe('guides', { timeout: 600_000 }, () => {
+// About 150 starts of the program, one after the other.
+describe('guides', { timeout: 1_200_000 }, () => {
   let shared: Checkout
   let banner: string
 
@@ -65,6 +75,15 @@ describe('guides', { timeout: 600_000 }, () => {
     const [, suggested = ''] = /another terminal of this folder:\n([\s\S]*?)\n\n/.exec(shown.text) ?? []
     const text = suggested.replaceAll(/^ {2}(.*?)(?: {2,}.*)?$/gm, '$1')
     await shared.open().run({ ...shown, info: 'sh', text: text.replace('--from-start', '--from-start --once') })
+  })
+
+  test('README.md: hello world prints what its comment says', async () => {
+    const [hello] = (blocks.get('README.md') ?? []).filter(({ info }) => info === 'ts')
+    assert.ok(hello, 'README shows a program')
+    const session = shared.open()
+    await session.run({ ...hello, info: 'ts save=hello.ts' })
+    const printed = await session.run({ ...hello, info: 'sh', text: 'node --conditions=concord-source hello.ts' })
+    assert.equal(printed.trim(), /console\.log.* \/\/ (.+)$/m.exec(hello.text)?.[1])
   })
 
   for (const [path, own] of blocks) {

@@ -1,9 +1,18 @@
-/** Steps that wait: for a time that the test moves to, and for signals that come before, during and after the wait. */
+/** The shipped steps: waits for a time that the test moves to, signals that come before, during and after the wait, and memories. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { ConcordError } from '#client'
-import { allow, defineCommand, defineEffect, signDelivery, sleepFor, sleepUntil, waitFor } from '#domains/commands'
+import {
+  allow,
+  defineCommand,
+  defineEffect,
+  memorySteps as memory,
+  signDelivery,
+  sleepFor,
+  sleepUntil,
+  waitFor,
+} from '#domains/commands'
 import { from } from '#kernel/step'
 import { proofSize } from '#test/proof-size'
 import { until } from '#test/until'
@@ -57,14 +66,32 @@ const listen = defineCommand('listen', {
   input,
   policy: () => allow(),
   steps: ({ order_id }) => [waitFor<{ n: number }>('race', { key: order_id, timeout: '1d' })],
+  task: { max_attempts: 2 },
 })
 
-describe('steps that wait', () => {
+/** Uses the content and keeps only the artifact that it wrote. */
+const seat = defineEffect('artifact.seat', {
+  input: z.object({ memory_ids: z.array(z.string()) }),
+  class: 'keyed',
+  async do({ input: { memory_ids }, memory: memories, artifacts }) {
+    const found = await Promise.all(memory_ids.map((id) => memories.read(id)))
+    const content = { text: JSON.stringify(found.map((each) => each.content)) }
+    const { artifact_id } = await artifacts.write({ type: 'report', content })
+    return { artifact_id, count: found.length }
+  },
+})
+const assign = defineCommand('assign_seat', {
+  input: z.object({ subject: z.string().meta({ example: 'customer:1' }) }),
+  policy: () => allow(),
+  steps: ({ subject }) => [memory.recall({ subject }), seat({ memory_ids: from(memory.recall, 'memory_ids') })],
+})
+
+describe('shipped steps', () => {
   let concord: TestConcord
   before(async () => {
     concord = await openTestConcord({
       project: {
-        catalog: [deliver, remind, rest, watch, listen],
+        catalog: [deliver, remind, rest, watch, listen, assign],
         webhooks: [
           {
             name: 'carrier',
@@ -165,6 +192,24 @@ describe('steps that wait', () => {
     assert.ok(concord.calls.some(({ effect, input: of }) => effect === 'carrier.ship.undo' || of['order_id'] === 'o4'))
   })
 
+  test('a wait is a read that needs no approval, and a retry after its timeout waits again', async () => {
+    const { api } = concord
+    const preview = await api.POST('/commands/preview', { body: { task_name: 'listen', payload: { order_id: 'p1' } } })
+    const { policy, approvals, effects } = preview.data ?? {}
+    assert.deepEqual([policy?.decision, approvals], ['allow', []])
+    const read = { effect_type: 'signal.wait', effect_class: 'read', reversibility: 'reversible', undone_by: null }
+    assert.deepEqual(effects, [read])
+    const late = await concord.submit(listen, { order_id: 'p1' })
+    await waits(late)
+    await concord.clock.advance(25 * HOUR_MS)
+    assert.equal((await ended(late)).status, 'failed')
+    const params = { path: { command_id: late.command_id } }
+    assert.equal((await api.POST('/commands/{command_id}/retry', { params, body: {} })).response.status, 200)
+    await waits(late)
+    await concord.signal('race', { key: 'p1', payload: { n: 3 } })
+    assert.deepEqual((await ended(late)).result, { n: 3 })
+  })
+
   test('a cancel ends the wait, undoes what was done, and leaves later signals to others', async () => {
     const waiting = await concord.submit(deliver, { order_id: 'o6' })
     const asleep = await concord.submit(rest, { order_id: 'r6' })
@@ -230,10 +275,16 @@ describe('steps that wait', () => {
     })
     assert.deepEqual([sent.response.status, sent.data?.woken], [202, 0])
     assert.equal((await concord.get(waiting)).status, 'running')
+    const reader = await api.POST('/keys', { body: { name: 'reader', role: 'reader' } })
+    const reading = concord.as(reader.data?.key ?? '')
+    await assert.rejects(
+      reading.signal('a.b', { key: 'k' }),
+      (error) => error instanceof ConcordError && error.status === 403,
+    )
     await concord.cancel(waiting)
   })
 
-  test('a webhook maps an event to a signal, once', async () => {
+  test('[API-06] a webhook maps an event to a signal, once', async () => {
     const waiting = await concord.submit(deliver, { order_id: 'o9' })
     await waits(waiting)
     const post = async (event: object, id: string) => {
@@ -254,6 +305,35 @@ describe('steps that wait', () => {
     assert.deepEqual(await post({ kind: 'other' }, 'e2'), [202, 'recorded'])
     assert.equal((await post({ order: ' ' }, 'e3'))[0], 422)
     assert.deepEqual((await ended(waiting)).result, { charged: 'Lee' })
+  })
+
+  test('a step recalls memories as the requester: ids go from step to step, and content is in no record', async () => {
+    const { api } = concord
+    const [dora, kim] = [await concord.person('dora'), await concord.person('kim')]
+    const me = await dora.api.GET('/me')
+    const subject = `user:${me.data?.user_id ?? ''}`
+    const about = { subject, scope: 'user' as const, memory_type: 'preference' as const }
+    assert.equal((await dora.api.POST('/memory/consents', { body: about })).response.status, 201)
+    const proposed = await dora.api.POST('/memory', {
+      body: { ...about, fact_key: 'travel.seat', content: { seat: 'SEAT-CANARY' }, confidence: 0.95 },
+    })
+    assert.equal(proposed.response.status, 202)
+    await until(
+      async () => ((await dora.api.GET('/memory', { params: { query: { subject } } })).data?.items.length ?? 0) === 1,
+    )
+    const own = await dora.wait(await dora.submit(assign, { subject }), { timeoutMs: 15_000 })
+    assert.equal(own.result?.count, 1)
+    const foreign = await kim.wait(await kim.submit(assign, { subject }), { timeoutMs: 15_000 })
+    assert.equal(foreign.result?.count, 0)
+    const params = { path: { command_id: own.command_id } }
+    const events = (await api.GET('/commands/{command_id}/events', { params })).data
+    const effects = (await api.GET('/commands/{command_id}/effects', { params })).data
+    assert.match(JSON.stringify(effects), /memory\.recall/)
+    assert.match(JSON.stringify(events), /mem_[0-9a-f]{32}/)
+    assert.doesNotMatch(JSON.stringify([own, events, effects]), /SEAT-CANARY/)
+    const written = { path: { artifact_id: own.result?.artifact_id ?? '' } }
+    const text = await dora.api.GET('/artifacts/{artifact_id}/content', { params: written, parseAs: 'text' })
+    assert.match(text.data ?? '', /SEAT-CANARY/)
   })
 
   test('a signal and a wait of the same instant always meet, once', async () => {

@@ -1,5 +1,7 @@
 """A request that has the form of the document is refused only for what no form can say: these codes, and no other."""
 
+import os
+
 import schemathesis
 from schemathesis.core.parameters import ParameterLocation
 
@@ -36,6 +38,10 @@ BEYOND_FORMS = {
 
 CRON = {"$ref": "#/components/schemas/CronExpression"}
 
+# The key of the run, which everybody may revoke: every later request would be refused.
+OWN_KEY = os.environ["SCHEMATHESIS_OWN_KEY"]
+NO_KEY = "key_" + "0" * 12 + "7" + "0" * 3 + "8" + "0" * 15
+
 sent_keys = set()
 
 
@@ -59,6 +65,8 @@ def before_call(ctx, case, kwargs):
         case.headers.pop("X-Workspace", None)
         if "idempotency_key" in body:
             case.headers.pop("Idempotency-Key", None)
+    if case.path_parameters and case.path_parameters.get("key_id") == OWN_KEY:
+        case.path_parameters["key_id"] = NO_KEY
     if not case.meta.is_negative_at(ParameterLocation.QUERY):
         if case.query:
             case.query.pop("workspace_id", None)

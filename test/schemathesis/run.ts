@@ -56,16 +56,18 @@ async function call(address: string, path: string, body: object, key?: string): 
   return JSON.parse(text) as Record<string, string>
 }
 
+type Key = { readonly key: string; readonly id: string }
+
 /** A person of their own, so that a run that revokes keys ends no other run. */
-async function keyOf(role: Role, { address, keyFile }: Served): Promise<string> {
+async function keyOf(role: Role, { address, keyFile }: Served): Promise<Key> {
   const admin = (await readFile(keyFile, 'utf8')).trim()
   const { invitation } = await call(address, '/people', { external_id: `local:schemathesis-${role}`, role }, admin)
-  const { key } = await call(address, '/invitations/redeem', { invitation })
-  if (key === undefined) throw new Error(`There is no key for the role ${role}.`)
-  return key
+  const { key, key_id: id } = await call(address, '/invitations/redeem', { invitation })
+  if (key === undefined || id === undefined) throw new Error(`There is no key for the role ${role}.`)
+  return { key, id }
 }
 
-function schemathesis({ address }: Served, key: string, role: Role): Promise<number> {
+function schemathesis({ address }: Served, { key, id }: Key, role: Role): Promise<number> {
   const optional = [
     ...(flags.seed === undefined ? [] : ['--seed', flags.seed]),
     ...(flags.only === undefined ? [] : ['--include-operation-id', flags.only]),
@@ -85,7 +87,8 @@ function schemathesis({ address }: Served, key: string, role: Role): Promise<num
     flags.examples,
     ...optional,
   ]
-  const env = { ...process.env, SCHEMATHESIS_HOOKS: fileURLToPath(new URL('./hooks.py', import.meta.url)) }
+  const hooks = fileURLToPath(new URL('./hooks.py', import.meta.url))
+  const env = { ...process.env, SCHEMATHESIS_HOOKS: hooks, SCHEMATHESIS_OWN_KEY: id }
   return new Promise((resolve, reject) => {
     const child = spawn('schemathesis', args, { stdio: 'inherit', cwd: folder, env })
     child.on('error', reject).on('close', (code) => resolve(code ?? 1))

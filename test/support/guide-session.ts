@@ -24,6 +24,12 @@ export async function readBlocks(path: string): Promise<readonly Block[]> {
   }))
 }
 
+/** What a failed test leaves behind ends with the test process. */
+const running = new Set<ChildProcess>()
+process.on('exit', () => {
+  for (const { pid = 0 } of running) process.kill(-pid, 'SIGKILL')
+})
+
 /** Programs that run until they are stopped, with the text that says they are ready. */
 const endless: readonly (readonly [RegExp, RegExp])[] = [
   [/^npm start$|\bconcord up$/, /Concord is ready[\s\S]*events tail/],
@@ -91,7 +97,7 @@ function withPorts(text: string, ports: Ports): string {
 function openSession(folder: string, ports: Ports, seen: Map<string, string>): Session {
   const path = [join(folder, '.bin'), join(ROOT, 'node_modules/.bin'), process.env['PATH']].join(':')
   const env = { ...plainEnvironment(), PATH: path, NO_COLOR: '1', npm_config_update_notifier: 'false' }
-  const shell = follow(spawn('bash', ['--noprofile', '--norc'], { cwd: folder, env, stdio: ['pipe', 'pipe', 'pipe'] }))
+  const shell = follow(spawn('bash', ['--noprofile', '--norc'], { cwd: folder, env, detached: true }))
   shell.child.stdin?.write('exec 2>&1\n')
   const background: Followed[] = []
 
@@ -170,6 +176,8 @@ function follow(child: ChildProcess): Followed {
   let text = ''
   const waiting = new Set<() => void>()
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
+  running.add(child)
+  child.once('exit', () => running.delete(child))
   for (const stream of [child.stdout, child.stderr])
     stream?.setEncoding('utf8').on('data', (part: string) => {
       text += part
@@ -198,7 +206,7 @@ function follow(child: ChildProcess): Followed {
       if (child.exitCode !== null || child.signalCode !== null) return
       child.stdin?.end()
       // A detached shell leads the group of what it started.
-      if (child.spawnargs.includes('-c')) process.kill(-(child.pid ?? 0), 'SIGTERM')
+      process.kill(-(child.pid ?? 0), 'SIGTERM')
       await ended
     },
   }

@@ -79,7 +79,7 @@ export const approvalView = z
         reason: z.string().nullable(),
         needs_confirmation: z.boolean().meta({
           description:
-            'Whether another approver or the requester must confirm the change: the approval of the editor does not count.',
+            'Whether another approver must confirm the change: the approval of its author does not count. The requester may confirm it too, if an approver made it and no agent proposed the command.',
         }),
       })
       .nullable()

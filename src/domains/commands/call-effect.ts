@@ -21,6 +21,7 @@ import { type AfterStep, type CallOutcome, workerActor } from './change.ts'
 import { type EffectArtifacts, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import { commandTurns, findEffect, type HeldCommand, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
+import { openEffectMemory } from './effect-memory.ts'
 import { traceEffect } from './observe.ts'
 import { findMissingInput } from './step-inputs.ts'
 import {
@@ -131,7 +132,7 @@ async function callHeld(
   const works: Work[] = []
   const answer = async (signal: AbortSignal) => {
     try {
-      const call = callOf(command, effect, signal, (name) => void emitted.push(name), artifacts, works)
+      const call = callOf(deps, command, effect, signal, (name) => void emitted.push(name), artifacts, works)
       return (await make({ ...call, undone: await findUndone(deps, turn.found, effect) })) ?? 'lost'
     } catch (error) {
       return thrown(error, emitted)
@@ -171,18 +172,18 @@ export function callInline(...[deps, command, effect, handler]: Parameters<typeo
 }
 
 async function runBounded(
-  { sleep }: Pick<CommandDeps, 'sleep'>,
+  deps: CommandDeps,
   command: StoredCommand,
   effect: StoredEffect,
   handler: EffectHandler,
 ): Promise<Called | undefined> {
-  const deadline = { sleep, ms: Math.min(INLINE_BUDGET_MS, handler.timeoutMs) }
+  const deadline = { sleep: deps.sleep, ms: Math.min(INLINE_BUDGET_MS, handler.timeoutMs) }
   const works: Work[] = []
   // The rows of artifacts need the transaction of an outcome: left to the driver.
   const artifacts = withoutArtifacts('artifacts are not written inline')
   const answer = async (signal: AbortSignal) =>
     doneWith(
-      await handler.run({ ...callOf(command, effect, signal, () => {}, artifacts, works), undone: undefined }),
+      await handler.run({ ...callOf(deps, command, effect, signal, () => {}, artifacts, works), undone: undefined }),
       [],
     )
   // The driver handles retries, backoff and records of failures.
@@ -191,6 +192,7 @@ async function runBounded(
 }
 
 function callOf(
+  deps: CommandDeps,
   command: StoredCommand,
   effect: StoredEffect,
   signal: AbortSignal,
@@ -212,6 +214,7 @@ function callOf(
     signal,
     emit,
     artifacts,
+    memory: openEffectMemory(deps, command),
     alongside: (work) => void works.push(work),
   }
 }

@@ -245,6 +245,7 @@ test('a look-up that fails leaves open whether the deed was done', async () => {
     idempotencyKey: 'ticket:x',
     attempt: 2,
     dueAt: null,
+    memory: { find: () => Promise.reject(new Error('unused')), read: () => Promise.reject(new Error('unused')) },
     traceId: TRACE,
     requestedBy: 'user:ada',
     signal: new AbortController().signal,

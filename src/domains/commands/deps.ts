@@ -4,6 +4,7 @@ import type { Clock, NewId, Random } from '#kernel/clock'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { ArtifactDeps } from '#domains/artifacts'
 import type { Principal } from '#domains/identity'
+import type { MemoryDeps } from '#domains/memory'
 import type { Runtime } from '#runtime'
 import type { Db, Tx } from '#store'
 import type { ApprovalTypes, Notify } from '#domains/approvals'
@@ -40,6 +41,8 @@ export type CommandDeps = {
   readonly artifacts?: ArtifactDeps
   /** Counts what has been committed, for metrics. */
   readonly count?: Count | undefined
+  /** Omitted: effects of this process cannot read memory. */
+  readonly memory?: MemoryDeps
   /** Called when a turn cannot continue because the task of its command is not in the catalog. */
   readonly onTaskGone?: (gone: { readonly command_id: string; readonly task_name: string }) => void
   /** Settles after the time, or at once when the signal is aborted. Used for call timeouts and heartbeats. */

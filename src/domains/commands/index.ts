@@ -40,7 +40,7 @@ export {
 export { hideUndeclared } from './catalog/declared-fields.ts'
 export { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
-export { sleepFor, sleepUntil, waitFor } from './catalog/steps.ts'
+export { memorySteps, sleepFor, sleepUntil, waitFor } from './catalog/steps.ts'
 export { mapTaskToPrimitives } from './catalog/primitives.ts'
 export { defineTask } from './catalog/definitions.ts'
 

@@ -94,7 +94,9 @@ function checkInput(
   if (!parsed.success) {
     const [issue] = parsed.error.issues
     const path = issue?.path.join('.') || 'the top level'
-    const why = issue?.code === 'custom' ? issue.message : issue?.code
+    // The message of a project's own rule may repeat the value.
+    const keyword: unknown = issue?.code === 'custom' ? issue.params?.['keyword'] : undefined
+    const why = typeof keyword === 'string' ? keyword : issue?.code
     throw no(`The input of ${subject} does not match its schema at ${path}: ${why}.`)
   }
   const guarded = guardValue(parsed.data)

@@ -30,7 +30,9 @@ const KEPT_MAX = 500
 export function typeOfSchema(schema: JsonValue | undefined): z.ZodType {
   if (schema === undefined || schema === null || !isJsonObject(schema)) throw new TypeError('It is not an object.')
   const text = JSON.stringify(schema)
-  const type = kept.get(text) ?? makeType(schema)
+  const known = kept.get(text)
+  if (known) return known
+  const type = makeType(schema)
   if (kept.size >= KEPT_MAX) kept.clear()
   kept.set(text, type)
   return type
@@ -48,7 +50,7 @@ function makeType(schema: JsonObject): z.ZodType {
     .transform((value, context) => {
       const copy = structuredClone(value)
       const problem = findProblem(judge, copy)
-      if (problem) context.addIssue({ code: 'custom', ...problem, input: value })
+      if (problem) context.addIssue({ code: 'custom', ...problem, params: { keyword: problem.message }, input: value })
       return copy
     })
     .meta(shown)
@@ -100,7 +102,12 @@ const script = new Script('work()')
 /** Stops the work itself, unlike a timer, which would wait for it. Throws when the time is over. */
 function withinTime<T>(work: () => T): T {
   place['work'] = work
-  return script.runInContext(place, { timeout: TIME_LIMIT_MS }) as T
+  try {
+    return script.runInContext(place, { timeout: TIME_LIMIT_MS }) as T
+  } finally {
+    // It would keep the value that was judged.
+    place['work'] = undefined
+  }
 }
 
 /** Keywords whose schemas describe the same object, and those that hold named schemas, to which they may refer. */

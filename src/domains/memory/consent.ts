@@ -17,8 +17,13 @@ const consents = defineTable<StoredConsent>()({
   links: ['workspace_id'],
 })
 
+/** Who reads: the rights alone decide what is seen. */
+export type MemoryReader = Pick<Actor, 'id' | 'traceId'> & {
+  readonly principal?: Pick<Principal, 'userId' | 'role' | 'orgRoles'> | undefined
+}
+
 /** The user who sees no private memory of others. Undefined for administrators, data owners and Concord itself, who see everything. */
-export function viewerOf({ principal }: Pick<Actor, 'principal'>): string | undefined {
+export function viewerOf({ principal }: Pick<MemoryReader, 'principal'>): string | undefined {
   if (!principal || principal.role === 'admin' || principal.orgRoles.includes('data-owner')) return undefined
   return principal.userId
 }

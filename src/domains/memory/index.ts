@@ -9,7 +9,15 @@ export {
   listCandidates,
   saveCandidate,
 } from './candidate.ts'
-export { grantConsent, hasConsent, listConsents, revokeConsent, seesSubject, viewerOf } from './consent.ts'
+export {
+  grantConsent,
+  hasConsent,
+  listConsents,
+  type MemoryReader,
+  revokeConsent,
+  seesSubject,
+  viewerOf,
+} from './consent.ts'
 export {
   candidateDetailView,
   candidateStatus,
@@ -43,7 +51,12 @@ export type { Forgettable, MemoryDeps } from './deps.ts'
 export { dropErasure, eraseSubject, getErasure, insertErasure, previewForget } from './forget-subject.ts'
 export { listCommandsOfHeldSubjects, listHolds, placeHold, releaseHold } from './hold.ts'
 export { parseSubject, subjectDigest } from './memory-content.ts'
-export type { StoredCandidate, StoredErasure, Subject } from './memory-record.ts'
+export {
+  type StoredCandidate,
+  type StoredErasure,
+  type StoredMemory,
+  type Subject,
+} from './memory-record.ts'
 export { type MemorySchema, openMemorySchemas } from './memory-schema.ts'
 export type { MemoryStore, NewMemory, SearchScope } from './memory-store.ts'
 export { type MemoryOptions, openMemory } from './open-memory.ts'

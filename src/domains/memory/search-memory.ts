@@ -1,9 +1,8 @@
 /** Retrieval by subject, task type, connector or text, for people and for agent runs. Every read is recorded before it returns (M5, M6). */
 import { z } from 'zod'
-import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { scoped, statement, type Tx } from '#store'
-import { viewerOf } from './consent.ts'
+import { type MemoryReader, viewerOf } from './consent.ts'
 import type { MemoryDeps } from './deps.ts'
 import { appendMemoryEvent } from './events.ts'
 import { type MemoryType, memoryTypes, type StoredMemory, type Subject } from './memory-record.ts'
@@ -106,7 +105,7 @@ async function queryOf({ embedder }: MemoryDeps, { text }: SearchMemory): Promis
 
 export async function searchMemory(
   deps: MemoryDeps,
-  actor: Actor,
+  actor: MemoryReader,
   input: SearchMemory,
 ): Promise<readonly FoundMemory[]> {
   const { workspaceId, subject, memoryTypes, taskType, connector, limit } = input
@@ -115,7 +114,7 @@ export async function searchMemory(
   return searchNoted(deps, deps.store, scope, query, limit, noteOf(deps, actor, kindOfQuery(input)))
 }
 
-function noteOf({ newId }: MemoryDeps, { id: reader, traceId }: Actor, kind: MemoryQueryKind): ReadNote {
+function noteOf({ newId }: MemoryDeps, { id: reader, traceId }: MemoryReader, kind: MemoryQueryKind): ReadNote {
   return { readId: newId(), reader, agentRunId: null, kind, traceId }
 }
 
@@ -197,7 +196,7 @@ export async function searchMemoryForRun(
 /** Returns one memory by its id, in any state. The read is recorded like every other. */
 export async function readMemory(
   deps: MemoryDeps,
-  actor: Actor,
+  actor: MemoryReader,
   { workspaceId, memoryId }: MemoryRef,
 ): Promise<Decision<StoredMemory>> {
   const found = await deps.store.get({ workspaceId, memoryId })

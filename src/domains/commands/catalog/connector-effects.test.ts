@@ -51,6 +51,7 @@ const callOf = (effectType: string, idempotencyKey: string): EffectCall => ({
   idempotencyKey,
   attempt: 1,
   dueAt: null,
+  memory: { find: () => Promise.reject(new Error('unused')), read: () => Promise.reject(new Error('unused')) },
   traceId: 't',
   requestedBy: 'user:u',
   signal: AbortSignal.timeout(60_000),

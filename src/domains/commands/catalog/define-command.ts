@@ -21,6 +21,7 @@ import {
   type TaskSpec,
 } from './definitions.ts'
 import type { EffectDefinition } from './effect-definition.ts'
+import { hasPrimitive } from './primitives.ts'
 import { factsOf } from './shipped-policies.ts'
 import type { ShippedSource } from './steps.ts'
 
@@ -127,9 +128,9 @@ export function defineCommand<
     sync_allowed: isBounded,
     async_required: !isBounded,
     approval_required: type.approval.required,
-    artifact_output_possible: side_effects.some((effect) => effect.startsWith('artifact.')),
-    memory_write_possible: side_effects.some((effect) => effect.startsWith('memory.')),
-    notification_required: side_effects.some((effect) => effect.startsWith('notification.')),
+    artifact_output_possible: hasPrimitive(side_effects, 'artifact_write'),
+    memory_write_possible: hasPrimitive(side_effects, 'memory_write'),
+    notification_required: hasPrimitive(side_effects, 'notification'),
     connector_requirements: [...new Set(connectors.map((connector) => connector.name))],
     risk_level: type.risk_level,
     ...spec.task,

@@ -1,5 +1,6 @@
 /** An effect: one kind of external change, defined together with its undo and with how its outcome can be found out. */
 import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/artifacts'
+import type { SearchMemory, StoredMemory } from '#domains/memory'
 import type { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
 import { defined, type JsonObject } from '#kernel/json-value'
@@ -33,6 +34,19 @@ export type EffectArtifacts = {
   withdraw(artifactId: string): Promise<void>
 }
 
+/**
+ * The memory operations of a handler. Content must not be in a result: results are kept for ever, and a memory can be forgotten. Pass ids on, and read the
+ * content in the effect that uses it.
+ */
+export type EffectMemory = {
+  /** The ids of the memories that the requester may see, the best first. */
+  find(
+    query: Omit<SearchMemory, 'workspaceId' | 'limit'> & { readonly limit?: number | undefined },
+  ): Promise<readonly string[]>
+  /** A memory that is not there, or that the requester may not see, fails the effect as one that did nothing. */
+  read(memoryId: string): Promise<Pick<StoredMemory, 'memory_type' | 'content' | 'confidence'>>
+}
+
 /** The input of a handler. It gives no access to tables: a handler acts outside and returns its result. */
 export type EffectCall = {
   readonly commandId: string
@@ -51,6 +65,7 @@ export type EffectCall = {
   /** Reports an effect that really happened, by its name in `produces`. */
   readonly emit: (effect: string) => void
   readonly artifacts: EffectArtifacts
+  readonly memory: EffectMemory
   /**
    * For Concord's own rooms: writes rows in the transaction that records the outcome. An `EffectFailure` rolls back both and becomes the
    * outcome of the attempt.

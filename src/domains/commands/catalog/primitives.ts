@@ -86,6 +86,7 @@ export type QueueName = (typeof queueNames)[number]
 const byPrefix: readonly { readonly prefix: string; readonly primitive?: Primitive; readonly queue?: QueueName }[] = [
   { prefix: 'connector.', primitive: 'connector_call', queue: 'connector_calls' },
   { prefix: 'artifact.', primitive: 'artifact_write' },
+  { prefix: 'memory.recall' },
   { prefix: 'memory.', primitive: 'memory_write' },
   { prefix: 'notification.', primitive: 'notification', queue: 'notifications' },
   { prefix: 'agent.run', queue: 'agent_runs' },
@@ -97,6 +98,11 @@ const termsOf = (effectType: string) => byPrefix.find(({ prefix }) => effectType
 /** The primitive of an effect; a type without a known prefix is plain work. */
 export function primitiveOf(effectType: string, isSync: boolean): Primitive {
   return termsOf(effectType)?.primitive ?? (isSync ? 'sync_function' : 'async_task')
+}
+
+/** Whether one of the effects is of the primitive. */
+export function hasPrimitive(effectTypes: readonly string[], primitive: Primitive): boolean {
+  return effectTypes.some((effectType) => termsOf(effectType)?.primitive === primitive)
 }
 
 export function chooseQueue(effect: { readonly effect_type: string }): QueueName {

@@ -1,4 +1,5 @@
-/** The steps that Concord ships: to wait for a time and for a signal. Their effects read, so they need no approval and no undo. */
+/** The steps that Concord ships: to wait for a time and for a signal, and to recall memories. Their effects read, so they need no approval and no undo. */
+import type { SearchMemory } from '#domains/memory'
 import { type DurationMs, parseDuration } from '#kernel/duration'
 import { checkInstant, formatInstant, parseInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
@@ -12,6 +13,7 @@ export type ShippedSource = typeof shipped
 
 export const SLEEP = 'time.sleep'
 export const WAIT_FOR_SIGNAL = 'signal.wait'
+export const RECALL = 'memory.recall'
 
 /** A value that is not known while the steps are listed is checked when its step begins. */
 function checked<T>(value: T, check: (value: T & string) => Decision<unknown>): T {
@@ -81,3 +83,22 @@ export const waitFor = Object.assign(
   },
   { effect_type: WAIT_FOR_SIGNAL, source: shipped },
 )
+
+type Recall = {
+  /** `customer:4711`. */
+  readonly subject?: string | undefined
+  readonly memory_type?: NonNullable<SearchMemory['memoryTypes']>[number] | undefined
+  readonly task_type?: string | undefined
+  readonly connector?: string | undefined
+  /** At most 100. Default: 20. */
+  readonly limit?: number | undefined
+}
+
+/** Memory in steps; a project imports it as `memory`. */
+export const memorySteps = {
+  /**
+   * Finds memories as the requester; the read is recorded. The result has their ids, never their content, because results are kept for ever. An effect that
+   * gets the ids reads the content with `memory.read` of its call.
+   */
+  recall: makeOperation<Recall, { memory_ids: string[] }>(RECALL, shipped),
+}

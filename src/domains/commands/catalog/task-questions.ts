@@ -7,6 +7,7 @@ import { commandMachine } from '#kernel/machines/command'
 import { joinStrategies } from '#kernel/machines/agent'
 import { quote } from '#kernel/refusal'
 import type { CommandType, TaskSpec } from './definitions.ts'
+import { hasPrimitive, type Primitive } from './primitives.ts'
 import {
   type CatalogFinding,
   findWrongValues,
@@ -21,8 +22,7 @@ import {
 /** Returns the gap, or false. */
 type Question = (task: TaskSpec, type: CommandType | undefined) => string | false
 
-const writes = (type: CommandType | undefined, prefix: string) =>
-  type?.side_effects.some((effect) => effect.startsWith(prefix)) ?? false
+const does = (type: CommandType | undefined, primitive: Primitive) => hasPrimitive(type?.side_effects ?? [], primitive)
 
 export const mappingQuestions = {
   ingress: ({ ingress_types }) => ingress_types.length === 0 && 'ingress_types is empty, so nothing can submit it',
@@ -41,13 +41,13 @@ export const mappingQuestions = {
     return missing.length > 0 && `connector_requirements lacks ${missing.map(quote).join(', ')}`
   },
   artifacts: ({ artifact_output_possible }, type) =>
-    writes(type, 'artifact.') &&
+    does(type, 'artifact_write') &&
     !artifact_output_possible &&
     'it writes artifacts, but artifact_output_possible is false',
   memory: ({ memory_write_possible }, type) =>
-    writes(type, 'memory.') && !memory_write_possible && 'it writes memory, but memory_write_possible is false',
+    does(type, 'memory_write') && !memory_write_possible && 'it writes memory, but memory_write_possible is false',
   notification: ({ notification_required }, type) =>
-    writes(type, 'notification.') && !notification_required && 'it notifies, but notification_required is false',
+    does(type, 'notification') && !notification_required && 'it notifies, but notification_required is false',
   state_lifecycle: ({ metadata }) => findBrokenStep(metadata['lifecycle']) ?? false,
   audit_events: (_, type) => type?.audit.length === 0 && 'audit is empty, so no event has to be recorded',
 } as const satisfies Readonly<Record<string, Question>>

@@ -1,10 +1,13 @@
 /** The memory commands `write_memory`, `forget_memory` and `review_stale_memory`: their types, tasks and effects. A payload names a row of the memory room, never content or a subject. */
 import { z } from 'zod'
+import { textField } from '#contract'
 import {
   eraseSubject,
   type MemoryDeps,
+  memoryType,
   prepareWrite,
   reviewStaleMemory,
+  subjectField,
   unwriteMemory,
   writeMemory,
 } from '#domains/memory'
@@ -12,6 +15,7 @@ import type { Decision } from '#kernel/refusal'
 import { outcomeOf, sqlStateOf, type Tx } from '#store'
 import { isPassing } from '../call-effect.ts'
 import { defineCommandType, defineFunction, defineTask, type Definition } from '../catalog/definitions.ts'
+import { RECALL } from '../catalog/steps.ts'
 import { workerActor } from '../change.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
 import { idIn, memoryPolicies } from './memory-policies.ts'
@@ -102,6 +106,14 @@ export function memoryDefinitions(memory: MemoryDeps): readonly Definition[] {
   return [...memoryPolicies, ...memoryTypeDefinitions, ...memoryEffects(memory)]
 }
 
+const recallInput = z.strictObject({
+  subject: subjectField().optional(),
+  memory_type: memoryType.optional(),
+  task_type: textField(200, { charsMin: 1 }).optional(),
+  connector: textField(200, { charsMin: 1 }).optional(),
+  limit: z.int().min(1).max(100).optional(),
+})
+
 /** Each effect is keyed by its row: a repeat changes nothing. A memory is written in the transaction that records the outcome. */
 function memoryEffects(memory: MemoryDeps): readonly Definition[] {
   const workerOf = ({ traceId }: EffectCall) => ({ ...workerActor, traceId })
@@ -140,6 +152,15 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
         },
       },
     }),
+    defineEffect(RECALL, {
+      input: recallInput,
+      class: 'read',
+      bounded: true,
+      async do({ input: { memory_type: type, task_type: taskType, ...query }, memory: reader }) {
+        const memoryTypes = type === undefined ? undefined : [type]
+        return { memory_ids: await reader.find({ ...query, taskType, memoryTypes }) }
+      },
+    }).source,
     defineEffect({
       effect_type: 'memory.erase',
       class: 'keyed',
