@@ -15,6 +15,7 @@ const RECONNECT_MS = 1_000
 /** The cursor before the first event. */
 const FEED_START = 'start'
 
+type Tell = (event: ServerEvent) => Promise<void>
 type TailOptions = {
   after?: string
   fromStart?: boolean
@@ -83,14 +84,17 @@ async function follow(cli: Cli, client: Client, options: TailOptions): Promise<D
   return accept(undefined)
 }
 
-const printJson =
-  ({ out }: Terminal) =>
-  ({ id, data }: ServerEvent) =>
+function printJson({ out }: Terminal): Tell {
+  return ({ id, data }) => {
     out(`${JSON.stringify({ cursor: id, ...(JSON.parse(data) as object) })}\n`)
+    return Promise.resolve()
+  }
+}
 
 /** Keeps the names of people and the tasks of commands that it has met. */
-function openSentences(cli: Cli, withCommand: boolean): (event: ServerEvent) => Promise<void> {
+function openSentences(cli: Cli, withCommand: boolean): Tell {
   const { terminal } = cli
+  let last: string | null = null
   const [people, tasks] = [new Map<string, string>(), new Map<string | null, string>()]
   const clock = (instant: string) => sayClock(terminal, instant)
   return async ({ data }) => {
@@ -102,7 +106,9 @@ function openSentences(cli: Cli, withCommand: boolean): (event: ServerEvent) => 
     const who = (actor: unknown) => nameOf(actorOf(actor))
     const sentence = sayEvent(event, { task: tasks.get(id) ?? 'The command', who, clock })
     const at = clock(event.created_at)
-    const shown = [sentence, withCommand && id !== null ? id : ''].filter(Boolean).join('  ')
+    // The id is shown where it changes: events of one command mostly come together.
+    const shown = [sentence, withCommand && id !== last ? id : null].filter(Boolean).join('  ')
+    last = id
     const lines = wrap(shown, (terminal.columns ?? Number.POSITIVE_INFINITY) - at.length - 2)
     const { dim } = colorsOf(terminal)
     terminal.out(`${dim(at)}  ${lines.join(`\n${' '.repeat(at.length + 2)}`)}\n`)
