@@ -366,6 +366,11 @@ describe('commands over HTTP', () => {
       )
       assert.ok(found.length > 0 && found.length < all.length, query)
     }
+    const stream = await call(api.app, `/events?after=start&until=now&command_id=${command_id}`, { key, headers })
+    const told = [...(await stream.text()).matchAll(/^data: (\{.*\})$/gm)].map(
+      ([, data = '']) => JSON.parse(data) as Item,
+    )
+    assert.ok(told.length > 0 && told.every((event) => event.command_id === command_id), String(told.length))
     const { next_cursor: other } = await read('limit=1')
     for (const [query, expected] of [
       [`housekeeping=false&cursor=${other}`, '400 cursor_invalid'],
