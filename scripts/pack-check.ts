@@ -126,7 +126,7 @@ function copySources(): string[] {
 const compilers = ['node_modules/typescript', 'test/consumer/node_modules/typescript']
 
 function useFromTypeScript(): void {
-  const files = copySources()
+  const all = copySources()
   const types = join(project, 'node_modules/@types/node')
   if (!existsSync(types)) {
     mkdirSync(dirname(types), { recursive: true })
@@ -142,10 +142,12 @@ function useFromTypeScript(): void {
         noEmit: true,
         module: 'nodenext',
         target: 'es2024',
-        lib: ['es2024', 'esnext.disposable'],
+        lib: ['es2024', 'esnext.disposable', ...(exactOptionalPropertyTypes ? [] : ['dom'])],
         types: ['node'],
         allowImportingTsExtensions: true,
       }
+      // The types of the package need no browser. An example with a web framework does.
+      const files = all.filter((file) => !exactOptionalPropertyTypes || !file.startsWith(join(project, 'examples')))
       writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
       const { status, stdout } = spawnSync(process.execPath, [join(root, compiler, 'bin/tsc'), '--pretty', 'false'], {
         cwd: project,
@@ -167,7 +169,7 @@ function useFromTypeScript(): void {
 function lint(tarball: string): void {
   const linters = {
     publint: ['node_modules/publint/src/cli.js', tarball, '--strict'],
-    // The package has ES modules alone, which Node 20 and later also load with `require`.
+    // The package has ES modules alone, which the Node that it needs also loads with `require`.
     arethetypeswrong: ['node_modules/@arethetypeswrong/cli/dist/index.js', tarball, '--profile', 'esm-only'],
   }
   for (const [name, args] of Object.entries(linters))

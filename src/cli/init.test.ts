@@ -52,6 +52,9 @@ test('init creates a project in a new folder, with the versions of this release'
     [name, dependencies],
     ['my-refunds', { '@concordhq/concord': own.version, zod: own.dependencies.zod }],
   )
+  const guide = await readFile('docs/guides/start-a-project.md', 'utf8')
+  for (const name of ['refund.ts', 'refund.test.ts'])
+    assert.ok(guide.includes(`\`\`\`ts\n${await readFile(join(made, name), 'utf8')}\`\`\``), `the guide shows ${name}`)
   assert.match(out, /npm install\n.*npm test/s)
 })
 

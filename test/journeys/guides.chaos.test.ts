@@ -12,6 +12,15 @@ const notRun: Readonly<Record<string, string>> = {
   'npm test': 'this test is part of the tiers',
   'npm run test:chaos': 'this test is part of the tiers',
   'npm run requirements': 'it reads the results of the tiers, which are not complete while this test runs',
+  'npx @concordhq/concord init':
+    'it needs the published package; test/journeys/package.chaos.test.ts packs it and runs this guide',
+  'cd refunds': 'the same',
+  'npm install': 'the same',
+  'npm run dev': 'the same',
+  'npx concord submit refund': 'the same',
+  'npx concord inbox': 'the same',
+  'npx concord why cmd_…': 'the same',
+  'DATABASE_URL=postgres://… npm start': 'it needs a server of the reader',
   'git clone': 'it needs the repository on a network',
   'concord stuck abort': 'it needs a command in the middle of a call; test/journeys/stuck.chaos.test.ts has one',
   'gzip -dc': 'it needs archived events; examples/06-keep-history.ts makes and counts them',
@@ -39,7 +48,7 @@ const quickTests = await readFile('examples/examples.test.ts', 'utf8')
 const isRun = (line: string) => !Object.keys(notRun).some((start) => line.startsWith(start))
 const toRun = (block: Block): Block => ({ ...block, text: block.text.split('\n').filter(isRun).join('\n') })
 
-const [start] = (blocks.get('README.md') ?? []).filter(({ info }) => info === 'sh')
+const start = (blocks.get('README.md') ?? []).find(({ info, text }) => info === 'sh' && /^npm start$/m.test(text))
 
 /** A guide with a project or people of its own has an installation of its own. The others share one. */
 const isApart = (own: readonly Block[]) =>
