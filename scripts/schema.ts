@@ -11,7 +11,8 @@ import { type Catalogue, readCatalogue } from '../test/support/schema/catalogue.
 import { loadMigrations } from '../src/store/migrate/migration-file.ts'
 import { drawRows, drawSchema, firstDifference } from '../test/support/schema/picture.ts'
 import { readFlags } from './read-flags.ts'
-import { inDatabase, onTestServer, testServerUrl } from '../test/support/postgres.ts'
+import { onTestServer, testServerUrl } from '../test/support/postgres.ts'
+import { createDatabase, inDatabase } from '../src/testing/test-database.ts'
 
 const dumpFile = new URL('../src/store/schema.sql', import.meta.url)
 const rowsFile = new URL('../src/store/rows.ts', import.meta.url)
@@ -19,9 +20,9 @@ const checksumsFile = new URL('../src/store/migrations/checksums.json', import.m
 const { values: flags } = readFlags({ options: { check: { type: 'boolean', default: false } } })
 
 async function readMigrated(): Promise<Catalogue> {
-  const name = `concord_schema_${process.pid}`
-  await onTestServer((client) => client.query(`create database ${name}`))
-  const db = openDb({ url: inDatabase(await testServerUrl(), name), poolMax: 1, applicationName: 'concord-schema' })
+  const serverUrl = await testServerUrl()
+  const name = await createDatabase(serverUrl, 'template1')
+  const db = openDb({ url: inDatabase(serverUrl, name), poolMax: 1, applicationName: 'concord-schema' })
   try {
     const migrated = await migrateUp(db)
     if (!migrated.ok) throw new Error(migrated.reason)

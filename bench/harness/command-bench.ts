@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { decideApproval } from '#domains/approvals'
 import {
   actingFor,
+  type CommandDeps,
   defineCommandType,
   type Definition,
   defineEffect,
@@ -103,16 +104,7 @@ export async function openCommandBench(db: Db): Promise<CommandBench> {
   const project = { catalog: definitions(begun.ring) }
   const options = { artifacts: noArtifacts(db, world), defaultWorkspace: tenant.workspace.id, works: true }
   const work = accepted(await openWork(db, world, project, openLog('error'), options))
-  const { writes } = work.commands
-  const commit = writes.commit.bind(writes)
-  // The end of a command is the commit of its last write; polling for it would add its own cost.
-  Object.assign(writes, {
-    commit: async (write: Parameters<typeof commit>[0]) => {
-      const written = await commit(write)
-      if (written.ok && write.to === 'succeeded') ended.ring(write.command.payload['subject'])
-      return written
-    },
-  })
+  ringAtEnd(work.commands, ended)
   const by = actingFor(tenant.people.writer.principal, TRACE)
   const who = { ...tenant.people.admin.principal, orgRoles: ['owner'] }
   const workspaceId = tenant.workspace.id
@@ -166,8 +158,22 @@ export async function openCommandBench(db: Db): Promise<CommandBench> {
   }
 }
 
+type Bell = ReturnType<typeof openBell>
+
+/** The end of a command is the commit of its last write; polling for it would add its own cost. */
+export function ringAtEnd({ writes }: CommandDeps, ended: Bell): void {
+  const commit = writes.commit.bind(writes)
+  Object.assign(writes, {
+    commit: async (write: Parameters<typeof commit>[0]) => {
+      const written = await commit(write)
+      if (written.ok && write.to === 'succeeded') ended.ring(write.command.payload['subject'])
+      return written
+    },
+  })
+}
+
 /** Waits for a name until it is signalled; the wait comes first. */
-function openBell() {
+export function openBell() {
   const waiting = new Map<unknown, () => void>()
   return {
     next: (name: string) => new Promise<void>((resolve) => waiting.set(name, resolve)),

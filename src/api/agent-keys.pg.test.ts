@@ -66,7 +66,7 @@ describe('the key of an agent', () => {
     return `${answer.status} ${code}`
   }
 
-  test('[D4] proposes, and is refused where people submit, whoever owns it', async () => {
+  test('[D4] proposes, and is refused where people submit, no matter who owns it', async () => {
     const { writer, admin } = room.api.ours.people
     for (const owner of [writer, admin]) {
       const { key } = await make({}, owner.key)

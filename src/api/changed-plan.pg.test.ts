@@ -168,7 +168,7 @@ describe('a plan that changes while people are asked', () => {
     assert.deepEqual([await settle(now, edited), await done(edited)], ['waiting_for_approval', []])
   })
 
-  test('[M3] [D7] after an edit the requester may still confirm when the plan changes, whoever finds out', async () => {
+  test('[M3] [D7] after an edit the requester may still confirm when the plan changes, no matter who finds out', async () => {
     const id = await asked('Pair Trip')
     const open = async () =>
       Object.fromEntries(

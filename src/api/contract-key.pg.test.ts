@@ -261,7 +261,7 @@ describe('the key of the contract', () => {
     }
   })
 
-  test('[D6] a caller that sent a key is told to leave it out or to send a new one, and its own repeat is the old answer', async () => {
+  test('[D6] the hint for a caller that sent a key says to leave it out or to send a new one, and its own repeat gets the old answer', async () => {
     const invoice = anInvoice()
     bank.answers.push('denied')
     const sent = { idempotency_key: `once ${invoice}` }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { ApprovalView } from '#domains/approvals'
-import { type Duties, openDuties } from '#test/duties'
+import { approvalOf, type Duties, openDuties } from '#test/duties'
 import { proofSize } from '#test/proof-size'
 import type { TestPerson } from '#test/tenant'
 
@@ -19,16 +19,10 @@ describe('separation of duties', () => {
   })
   after(() => duties.close())
 
-  const one = (approvals: Record<string, ApprovalView>, name: string) => {
-    const approval = approvals[name]
-    assert.ok(approval, `${name} was not asked: ${Object.keys(approvals).join(', ')}`)
-    return approval
-  }
-
   test('[D2] [APR-14] a person with both roles counts once; the refusal names who else could', async () => {
     const id = await duties.submit(ana, 'Pay', ['finance', 'manager'])
     const asked = await duties.open(id)
-    const [finance, manager] = [one(asked, 'finance'), one(asked, 'manager')]
+    const [finance, manager] = [approvalOf(asked, 'finance'), approvalOf(asked, 'manager')]
     assert.match(
       String(finance.packet['after_approval']),
       /when all of these have approved: role:finance, role:manager\. One person counts once, whatever roles they hold\./,
@@ -60,7 +54,7 @@ describe('separation of duties', () => {
     assert.equal((await duties.approve(eve, byRole)).status, 200)
     const refused = await duties.approve(eve, byName)
     assert.deepEqual([refused.status, refused.body.code], [409, 'approvals.vote.repeated'])
-    // The only named person has counted for the role, so nobody is left, and everybody is told.
+    // The only named person has counted for the role, so nobody is left, and every card says so.
     const { blocked_by } = await duties.show(bob, byName)
     assert.equal(blocked_by?.code, 'quorum_unreachable')
     // She can still end it.
@@ -73,7 +67,9 @@ describe('separation of duties', () => {
     for (let round = 0; round < proofSize(20, 200); round++) {
       const id = await duties.submit(ana, 'Pay', ['finance', 'manager'])
       const asked = await duties.open(id)
-      const votes = await Promise.all(['finance', 'manager'].map((name) => duties.approve(eve, one(asked, name))))
+      const votes = await Promise.all(
+        ['finance', 'manager'].map((name) => duties.approve(eve, approvalOf(asked, name))),
+      )
       assert.deepEqual(
         votes.map(({ status }) => status).toSorted((a, b) => a - b),
         [200, 409],
@@ -86,7 +82,7 @@ describe('separation of duties', () => {
     const id = await duties.submit(ana, 'Pay', ['finance', { role: 'role:finance', count: 2 }])
     const asked = await duties.open(id)
     assert.equal(Object.keys(asked).length, 1)
-    const finance = one(asked, 'finance')
+    const finance = approvalOf(asked, 'finance')
     assert.equal(finance.approvals_required, 2)
     assert.match(String(finance.packet['after_approval']), /2 different people must approve\./)
     assert.equal((await duties.approve(eve, finance)).body.next, 'wait')
@@ -100,7 +96,7 @@ describe('separation of duties', () => {
   test('[D3] the quorum of a type holds for its approver and for every role that a rule names', async () => {
     for (const needs of [[], ['finance']]) {
       const id = await duties.submit(ana, 'Pay Two', needs)
-      const finance = one(await duties.open(id), 'finance')
+      const finance = approvalOf(await duties.open(id), 'finance')
       assert.equal(finance.approvals_required, 2)
       assert.equal((await duties.approve(bob, finance)).body.next, 'wait')
       assert.equal((await duties.approve(eve, finance)).body.next, 'run_command')
@@ -147,7 +143,7 @@ describe('separation of duties', () => {
       [cleo, 'manager'],
       [bob, 'finance'],
     ] as const)
-      assert.equal((await duties.approve(who, one(asked, name))).status, 200)
+      assert.equal((await duties.approve(who, approvalOf(asked, name))).status, 200)
     assert.equal(await duties.settle(id), 'succeeded')
   })
 
@@ -170,7 +166,7 @@ describe('separation of duties', () => {
 
   test('[M3] the approval of an editor does not count for what they wrote: another approver confirms it', async () => {
     const id = await duties.submit(ana, 'Pay', ['finance'])
-    const asked = one(await duties.open(id), 'finance')
+    const asked = approvalOf(await duties.open(id), 'finance')
     const edited = await duties.approve(bob, asked, { ...edits, reason: 'The invoice says 900.' })
     assert.deepEqual([edited.status, edited.body.status, edited.body.next], [200, 'pending', 'wait'])
     const fresh = edited.body
@@ -207,42 +203,42 @@ describe('separation of duties', () => {
     const id = await duties.submit(ana, 'Pay', ['treasurer', 'manager'])
     const asked = await duties.open(id)
     // Not before the edit, and afterwards not in the place of the manager.
-    assert.equal((await duties.approve(ana, one(asked, 'treasurer'))).body.code, 'self_approval')
-    assert.equal((await duties.approve(solo, one(asked, 'treasurer'), edits)).body.next, 'wait')
+    assert.equal((await duties.approve(ana, approvalOf(asked, 'treasurer'))).body.code, 'self_approval')
+    assert.equal((await duties.approve(solo, approvalOf(asked, 'treasurer'), edits)).body.next, 'wait')
     const fresh = await duties.open(id)
     assert.deepEqual(
       Object.values(fresh).map(({ blocked_by }) => blocked_by),
       [null, null],
     )
-    assert.equal((await duties.approve(ana, one(fresh, 'manager'))).body.code, 'self_approval')
-    assert.equal((await duties.approve(solo, one(fresh, 'treasurer'))).body.code, 'self_approval')
+    assert.equal((await duties.approve(ana, approvalOf(fresh, 'manager'))).body.code, 'self_approval')
+    assert.equal((await duties.approve(solo, approvalOf(fresh, 'treasurer'))).body.code, 'self_approval')
     const inbox = await duties.send<{ items: ApprovalView[] }>(ana, 'GET', '/approvals?mine=true')
     assert.deepEqual(
       inbox.body.items.map(({ approval_id }) => approval_id),
-      [one(fresh, 'treasurer').approval_id],
+      [approvalOf(fresh, 'treasurer').approval_id],
     )
-    assert.equal((await duties.approve(ana, one(fresh, 'treasurer'))).body.next, 'wait')
+    assert.equal((await duties.approve(ana, approvalOf(fresh, 'treasurer'))).body.next, 'wait')
     assert.deepEqual(await paidFor(id), [])
-    assert.equal((await duties.approve(eve, one(fresh, 'manager'))).body.next, 'run_command')
+    assert.equal((await duties.approve(eve, approvalOf(fresh, 'manager'))).body.next, 'run_command')
     assert.equal(await duties.settle(id), 'succeeded')
     assert.deepEqual(await paidFor(id), ['900.00'])
   })
 
   test('[M3] an editor with two roles approves neither approval of the edited content', async () => {
     const id = await duties.submit(ana, 'Pay', ['finance', 'manager'])
-    assert.equal((await duties.approve(eve, one(await duties.open(id), 'finance'), edits)).body.next, 'wait')
+    assert.equal((await duties.approve(eve, approvalOf(await duties.open(id), 'finance'), edits)).body.next, 'wait')
     const fresh = await duties.open(id)
     for (const name of ['finance', 'manager'])
-      assert.equal((await duties.approve(eve, one(fresh, name))).body.code, 'self_approval')
+      assert.equal((await duties.approve(eve, approvalOf(fresh, name))).body.code, 'self_approval')
     // The requester confirms in one of them only.
-    assert.equal((await duties.approve(ana, one(fresh, 'finance'))).body.next, 'wait')
-    assert.equal((await duties.approve(ana, one(fresh, 'manager'))).body.code, 'approvals.vote.repeated')
+    assert.equal((await duties.approve(ana, approvalOf(fresh, 'finance'))).body.next, 'wait')
+    assert.equal((await duties.approve(ana, approvalOf(fresh, 'manager'))).body.code, 'approvals.vote.repeated')
     assert.equal(await duties.settle(id), 'waiting_for_approval')
   })
 
   test('[M3] a second edit by another approver makes that person the author; an edit by the requester asks the approvers again', async () => {
     const id = await duties.submit(ana, 'Pay', ['finance'])
-    const first = await duties.approve(bob, one(await duties.open(id), 'finance'), edits)
+    const first = await duties.approve(bob, approvalOf(await duties.open(id), 'finance'), edits)
     const second = await duties.approve(eve, first.body, { edits: { amount: '800.00' } })
     assert.equal(second.body.next, 'wait')
     assert.equal((await duties.approve(eve, second.body)).body.code, 'self_approval')
@@ -256,13 +252,16 @@ describe('separation of duties', () => {
 
   test('[M3] a type may let the editor approve', async () => {
     const id = await duties.submit(ana, 'Pay Edited', ['finance'])
-    assert.equal((await duties.approve(bob, one(await duties.open(id), 'finance'), edits)).body.next, 'run_command')
+    assert.equal(
+      (await duties.approve(bob, approvalOf(await duties.open(id), 'finance'), edits)).body.next,
+      'run_command',
+    )
     assert.equal(await duties.settle(id), 'succeeded')
     assert.deepEqual(await paidFor(id), ['900.00'])
   })
 
   test('[D11] the card shows the highest risk of type, task and effects', async () => {
     const id = await duties.submit(ana, 'Pay', ['finance'])
-    assert.equal(one(await duties.open(id), 'finance').packet['risk_level'], 'medium')
+    assert.equal(approvalOf(await duties.open(id), 'finance').packet['risk_level'], 'medium')
   })
 })

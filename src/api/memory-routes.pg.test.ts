@@ -169,7 +169,7 @@ describe('memory routes', () => {
     assert.equal(shown['status'], 'rejected')
   })
 
-  test('[L10] what is known about a user, and why something is held, is told only to those who may see it', async () => {
+  test('[L10] what is known about a user, and why it is held, is shown only to those who may see it', async () => {
     const { admin, reader } = room.tenant.people
     const person = () => aPerson(room.clock, { orgId: room.tenant.orgId, slug: room.tenant.slug }, 'writer')
     const [writer, other] = [await person(), await person()]

@@ -189,7 +189,7 @@ describe('stand-ins', () => {
     assert.equal(await outcome(ben, await submit(ana)), 'run_command')
     assert.equal(await outcome(ben, await submit(boss)), 'run_command')
     await end(dora, late)
-    // To a person of their own it does not count, whoever asks.
+    // To a person of their own it does not count, no matter who asks.
     await duties.room.rows(
       `update identity.users set issuers = array['${boss.principal.userId}']::uuid[] where id = $1`,
       [cleo.principal.userId],

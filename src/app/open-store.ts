@@ -1,6 +1,6 @@
 /** Opens the database, embedded or given, and returns its address only if commits are durable. */
 import { accept, type Decision } from '#kernel/refusal'
-import { type EmbeddedPostgres, openCheckedDb, openEmbeddedPostgres, parseDatabaseUrl } from '#store'
+import { type EmbeddedPostgres, isAlive, openCheckedDb, openEmbeddedPostgres, parseDatabaseUrl } from '#store'
 import type { Config } from './config.ts'
 import type { Log } from './log.ts'
 
@@ -37,7 +37,7 @@ function keepRunning(first: EmbeddedPostgres, open: () => Promise<Decision<Embed
   let looking: Promise<void> | undefined
   async function look(): Promise<void> {
     const current = handles.at(-1) ?? first
-    if (isAlive(current.pid)) return
+    if (await isAlive(current.pid)) return
     const again = await open()
     if (!again.ok) return log.error({ code: again.code }, `Postgres ended and does not restart: ${again.reason}`)
     handles.push(again.value)
@@ -59,15 +59,6 @@ function keepRunning(first: EmbeddedPostgres, open: () => Promise<Decision<Embed
         if (!stopped.ok) log.warn({ code: stopped.code }, stopped.reason)
       }
     },
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 

@@ -17,15 +17,22 @@ import { allMachines } from './machines/index.ts'
 const lamp = defineMachine({
   name: 'lamp',
   title: 'A lamp.',
-  states: { off: 'pending', on: 'running', broken: 'terminal', lost: 'paused', "won't": 'paused', mended: 'terminal' },
+  states: {
+    off: 'pending',
+    on: 'running',
+    broken: 'terminal',
+    lost: 'paused',
+    "won't": 'paused',
+    repaired: 'terminal',
+  },
   initial: 'off',
   moves: [
     ...moves('off', 'on', ['x'], []),
     ...moves('on', ['off', 'broken'], ['x'], []),
-    ...afterEnd(moves('broken', 'mended', ['x'], [])),
+    ...afterEnd(moves('broken', 'repaired', ['x'], [])),
     ...moves('lost', "won't", ['x'], []),
     ...moves("won't", 'lost', ['x'], []),
-    ...moves('mended', 'on', ['x'], []),
+    ...moves('repaired', 'on', ['x'], []),
   ],
   lock: 'version',
   byFact: [{ state: 'on', column: 'glued', is: 'true', type: 'terminal' }],
@@ -39,7 +46,7 @@ describe('machine graph', () => {
   test('exitsFromTerminal names undeclared exits only', () => {
     assert.deepEqual(
       exitsFromTerminal(lamp).map((move) => `${move.from} → ${move.to}`),
-      ['mended → on'],
+      ['repaired → on'],
     )
   })
 
@@ -50,14 +57,14 @@ describe('machine graph', () => {
   })
 
   test('canReach follows paths, with or without decisions after the end, and ends where the facts end the row', () => {
-    assert.equal(canReach(lamp, 'off', 'mended'), true)
-    assert.equal(canReach(lamp, 'off', 'mended', { afterEnd: false }), false)
+    assert.equal(canReach(lamp, 'off', 'repaired'), true)
+    assert.equal(canReach(lamp, 'off', 'repaired', { afterEnd: false }), false)
     assert.equal(canReach(lamp, 'on', 'broken', { facts: { glued: true } }), false)
     assert.equal(canReach(lamp, 'on', 'on', { facts: { glued: true } }), true)
     assert.equal(canReach(lamp, 'nowhere', 'off'), false)
     assert.equal(canReach(lamp, 'off', 'nowhere'), false)
     // An undeclared exit from a terminal state is no path.
-    assert.equal(canReach(lamp, 'mended', 'on'), false)
+    assert.equal(canReach(lamp, 'repaired', 'on'), false)
   })
 
   test('reachability is reflexive and transitive, and every move is a path, on every machine', () => {
@@ -75,17 +82,17 @@ describe('machine graph', () => {
   })
 
   test('sqlCheckList quotes for SQL', () => {
-    assert.equal(sqlCheckList(lamp), "'off', 'on', 'broken', 'lost', 'won''t', 'mended'")
+    assert.equal(sqlCheckList(lamp), "'off', 'on', 'broken', 'lost', 'won''t', 'repaired'")
   })
 
   test('differingPairs names a pair too many, a pair too few, and a state only one side knows', () => {
     const legal = {
       off: ['on'],
       on: ['off', 'broken'],
-      broken: ['mended'],
+      broken: ['repaired'],
       lost: ["won't"],
       "won't": ['lost'],
-      mended: ['on'],
+      repaired: ['on'],
     }
     assert.deepEqual(differingPairs(lamp, legal), [])
     assert.deepEqual(differingPairs(lamp, { ...legal, on: ['off'] }), ['on → broken'])

@@ -22,6 +22,7 @@ export {
 export { parseDatabaseUrl } from './database-url.ts'
 export { type Db, type DbConfig, openDb, scoped } from './db.ts'
 export { findPortHolder } from './embedded/port.ts'
+export { isAlive } from './embedded/postmaster.ts'
 export { type EmbeddedPostgres, hasCluster, homeGone, openEmbeddedPostgres } from './embedded/server.ts'
 export {
   appendEvents,

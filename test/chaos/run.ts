@@ -3,6 +3,7 @@ import { cutPower } from './cut-power.ts'
 import { faultScheduler, whyNoStrace } from './fault-scheduler.ts'
 import { freezeServer } from './freeze-server.ts'
 import { killAtPoints } from './kill-points.ts'
+import { killEmbedded } from './kill-embedded.ts'
 import { killMigration } from './kill-migration.ts'
 import { killPostmaster } from './kill-postmaster.ts'
 import { killScheduler } from './kill-scheduler.ts'
@@ -37,6 +38,7 @@ const stories: Readonly<Record<string, Story>> = {
   server: { rounds: 1_000, run: (rounds, round) => killServer({ rounds, ...round }) },
   schedules: { rounds: 200, run: (rounds, { seed }) => killSchedules({ rounds, seed }) },
   work: { rounds: 60, run: (kills, { seed }) => killWork({ kills, seed }) },
+  embedded: { rounds: 200, run: (kills, round) => killEmbedded({ kills, ...round }) },
   points: {
     rounds: 1,
     run: (times, { seed }) =>

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { postgresConnector } from '#domains/connectors'
 import { testSecrets } from '#test/connectors'
 import { openTestDb } from '#test/database'
-import { inDatabase, onTestServer, testServerUrl } from '#test/postgres'
+import { onTestServer } from '#test/postgres'
 import { describeConnector } from './connector.case.ts'
 
 type DoorMode = 'open' | 'refuse' | 'garbage' | 'silent'
@@ -14,7 +14,7 @@ describeConnector('postgres', async () => {
   const role = `con_suite_${process.pid}`
   const password = 'canary-sql-0123456789'
   await onTestServer((client) => client.query(`create role ${role} login password '${password}'`))
-  const real = new URL(inDatabase(await testServerUrl(), target.name))
+  const real = new URL(target.url)
   const host = real.searchParams.get('host') ?? real.hostname
   let mode: DoorMode = 'open'
   let letGo = 0

@@ -7,7 +7,8 @@ import path from 'node:path'
 import { test } from 'node:test'
 import pg from 'pg'
 import { freshDatabase, openTestDb } from './database.ts'
-import { dropLeftOverDatabases, onTestServer, TEST_DATABASE_PREFIX } from './postgres.ts'
+import { dropLeftOver, TEST_DATABASE_PREFIX } from '../../src/testing/test-database.ts'
+import { onTestServer, testServerUrl } from './postgres.ts'
 
 async function exists(name: string): Promise<boolean> {
   return onTestServer(
@@ -59,7 +60,7 @@ test('databases of test files that were killed are dropped, those of living ones
   await new Promise((resolve) => child.once('exit', resolve))
   const orphan = `${TEST_DATABASE_PREFIX}${child.pid}_1_orphan`
   await onTestServer((client) => client.query(`create database ${orphan} strategy file_copy`))
-  await dropLeftOverDatabases()
+  await dropLeftOver(await testServerUrl())
   assert.deepEqual([await exists(orphan), await exists(ours)], [false, true])
 })
 

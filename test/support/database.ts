@@ -3,12 +3,11 @@
  * be a leak in the product. `node --test src/…/x.pg.test.ts` works without any setup: the first use starts or adopts the shared
  * server.
  */
-import { randomBytes } from 'node:crypto'
 import { after, type TestContext } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Db, type DbConfig, openDb } from '#store'
-import { inDatabase, onTestServer, TEST_DATABASE_PREFIX, testServerUrl } from './postgres.ts'
-import { prepareTemplate, TEMPLATE_ENV } from './template.ts'
+import { createDatabase, inDatabase, prepareTemplate } from '../../src/testing/test-database.ts'
+import { onTestServer, TEMPLATE_ENV, testServerUrl } from './postgres.ts'
 
 export type TestDb = {
   readonly db: Db
@@ -28,11 +27,10 @@ export type TestDbOptions = Omit<Partial<DbConfig>, 'url'> & {
 const PATIENCE_MS = 45_000
 const openNow = new Set<TestDb>()
 let template: Promise<string> | undefined
-let count = 0
 
 function templateName(): Promise<string> {
   const prepared = process.env[TEMPLATE_ENV]
-  template ??= prepared ? Promise.resolve(prepared) : prepareTemplate()
+  template ??= prepared ? Promise.resolve(prepared) : testServerUrl().then(prepareTemplate)
   return template
 }
 
@@ -43,10 +41,9 @@ export async function openTestDb({
   ...config
 }: TestDbOptions = {}): Promise<TestDb> {
   const source = migrated ? await templateName() : 'template1'
-  const name = `${TEST_DATABASE_PREFIX}${process.pid}_${++count}_${randomBytes(4).toString('hex')}`
-  // Copying files takes 13 ms, the logging strategy 100 ms, on a server that does not flush.
-  await onTestServer((client) => client.query(`create database ${name} template ${source} strategy file_copy`))
-  const url = inDatabase(await testServerUrl(), name)
+  const serverUrl = await testServerUrl()
+  const name = await createDatabase(serverUrl, source)
+  const url = inDatabase(serverUrl, name)
   const db = openDb({ poolMax: 4, applicationName: 'concord-test', connectTimeoutMs: PATIENCE_MS, ...config, url })
   let closing: Promise<void> | undefined
   const opened: TestDb = {

@@ -1,4 +1,5 @@
 /** Payments over HTTP whose approvals the payload names, with people of any roles. */
+import assert from 'node:assert/strict'
 import { z } from 'zod'
 import { approvalRoutes } from '../../src/api/approval-routes.ts'
 import { commandRoutes } from '../../src/api/command-routes.ts'
@@ -52,6 +53,13 @@ export type Duties = {
   settle(commandId: string): Promise<string>
   why(commandId: string): Promise<Story>
   close(): Promise<void>
+}
+
+/** The open approval of an approver; it fails the test if there is none. */
+export function approvalOf(approvals: Readonly<Record<string, ApprovalView>>, name: string): ApprovalView {
+  const approval = approvals[name]
+  assert.ok(approval, `${name} was not asked: ${Object.keys(approvals).join(', ')}`)
+  return approval
 }
 
 const payload = z.strictObject({

@@ -3,16 +3,17 @@
  * template, and puts their addresses into the environment of the test files. At the end the server stops, unless another run uses
  * it.
  */
-import { dropLeftOverDatabases, openSharedServer, SERVER_ENV, testServerUrl } from './postgres.ts'
-import { prepareTemplate, TEMPLATE_ENV } from './template.ts'
+import { dropLeftOver, prepareTemplate } from '../../src/testing/test-database.ts'
+import { openSharedServer, SERVER_ENV, TEMPLATE_ENV, testServerUrl } from './postgres.ts'
 
 const isOurs = process.env['TEST_DATABASE_URL'] === undefined
 
 export async function globalSetup(): Promise<void> {
   // On a server that other machines share, a process id says nothing.
-  if (isOurs) await dropLeftOverDatabases()
-  process.env[TEMPLATE_ENV] = await prepareTemplate()
-  process.env[SERVER_ENV] = await testServerUrl()
+  const url = await testServerUrl()
+  if (isOurs) await dropLeftOver(url)
+  process.env[TEMPLATE_ENV] = await prepareTemplate(url)
+  process.env[SERVER_ENV] = url
 }
 
 export async function globalTeardown(): Promise<void> {

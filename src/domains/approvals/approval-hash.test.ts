@@ -10,7 +10,7 @@ const content: ApprovedContent = {
   command_version: 'refund_order@2',
 }
 
-test('[APR-15] the hash is a pin: whoever computes it elsewhere gets the same', () => {
+test('[APR-15] the hash is pinned: another computation gives the same', () => {
   // printf '%s' '{"arguments":…,"command_version":…,"effects":…,"policy_version":…}' | sha256sum
   assert.equal(approvalHash(content), '755cb01e2f4249a8f77782ecd92a4a8289ac7410605b837d930d41acd24ece38')
 })

@@ -185,7 +185,7 @@ describe('approving with edits', () => {
     assert.deepEqual(await room.read(approval), approval)
   })
 
-  test('two edits at once: one counts, the other is told that the content changed', async () => {
+  test('two edits at once: one counts, the other is refused because the content changed', async () => {
     for (let round = 0; round < 20; round++) {
       const old = await room.ask()
       const answers = await Promise.all([edit(old, room.member(), '60.00'), edit(old, room.member(), '70.00')])

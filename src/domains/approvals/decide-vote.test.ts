@@ -71,7 +71,7 @@ describe('one answer', () => {
     assert.equal(code(anApproval({ status: 'cancelled', superseded_by: uuid(5) }), person(1)), 'payload_changed')
   })
 
-  test('[APR-13] agents first of all, then the requester, then whoever was not asked', () => {
+  test('[APR-13] agents first of all, then the requester, then people who were not asked', () => {
     assert.equal(code(anApproval({ status: 'approved' }), person(1, { externalId: 'agent:x' })), 'agents_cannot_decide')
     assert.equal(code(anApproval(), person(0)), 'self_approval')
     assert.equal(code(anApproval({ self_decision_allowed: true }), person(0)), 'ok')
@@ -82,7 +82,7 @@ describe('one answer', () => {
     )
   })
 
-  test('whoever approved may still refuse, and may not approve twice', () => {
+  test('a person who approved may still refuse, and may not approve twice', () => {
     const approval = anApproval({ approvals_required: 2, approved_by: [`user:${uuid(1)}`] })
     assert.equal(code(approval, person(1)), 'approvals.vote.repeated')
     assert.equal(code(approval, person(1), 'rejected'), 'ok')

@@ -85,7 +85,7 @@ export function mayApprove(approval: Votable, person: Person, counted: readonly 
   )
 }
 
-/** In whose place the person would approve now: their own, or that of somebody who could approve and has delegated to them. */
+/** In whose place the person would approve now: their own, or that of a person who could approve and has delegated to them. */
 export function findApprover(approval: Votable, person: Person, counted: readonly string[]): Person | undefined {
   if (mayApprove(approval, person, counted)) return person
   if (!isFree(approval, person, counted)) return undefined

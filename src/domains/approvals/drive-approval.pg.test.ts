@@ -19,7 +19,7 @@ const fence = { token: '', turn: 'turn:approval:test:1', attempt: 1, signal: new
 describe('the turns of an approval', () => {
   let room: ApprovalRoom
   let heard: string[]
-  /** Says no as often as it is told to. */
+  /** Fails as often as the test asks. */
   let refusals: number
   const fickle: NoticeChannel = {
     name: 'fickle',
@@ -51,7 +51,7 @@ describe('the turns of an approval', () => {
   const minutesUntil = (next: Next) =>
     next.t === 'wait' && next.until ? Math.round((next.until.getTime() - Date.now()) / 60_000) : null
 
-  test('[APR-06] [APR-17] whoever was asked is told on every channel, once, however many turns there are', async () => {
+  test('[APR-06] [APR-17] every approver is notified once on every channel, however many turns there are', async () => {
     const approval = await room.ask({ approvalType: 'patient' })
     assert.equal(minutesUntil(await turn(approval)), 10)
     await Promise.all(Array.from({ length: 5 }, () => turn(approval)))
@@ -171,7 +171,7 @@ describe('the turns of an approval', () => {
     assert.equal((await room.read(approval)).status, 'pending')
   })
 
-  test('who was answered is told nothing more', async () => {
+  test('a person who has answered is not notified again', async () => {
     const approval = await room.ask({ approvalType: 'patient' })
     accepted(await room.decide(approval, room.approver, 'approved'))
     assert.deepEqual(await turn(approval), { t: 'done' })

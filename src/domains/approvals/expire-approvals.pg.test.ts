@@ -80,7 +80,7 @@ describe('approvals that end without an answer', () => {
     assert.equal((await sweep()).expired, 1)
   })
 
-  test('a quorum that was not reached in time is a refusal, whoever approved', async () => {
+  test('a quorum that was not reached in time is a refusal, no matter who approved', async () => {
     const approval = await room.ask({ approvalType: 'two_of_them' })
     await room.decide(approval, room.member(), 'approved')
     await room.age(approval, 60)

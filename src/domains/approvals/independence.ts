@@ -1,5 +1,5 @@
 /**
- * Whether somebody decides independently of the authors of a request: the requester, and the person who changed it. Whoever issued a credential could
+ * Whether a person decides independently of the authors of a request: the requester, and the person who changed it. The issuer of a credential could
  * use it. So a person depends on an author if one of them issued the credentials of the other. An org role that an author granted after the request does
  * not count. In a strict installation the same holds if somebody issued the credentials of both, and for roles that an issuer of an author granted. Pure.
  */
@@ -94,7 +94,7 @@ type Arrangement = { readonly by: readonly string[]; readonly at: string }
 type StandIn = NonNullable<Person['origins']>['stands_for'][number]
 
 /**
- * Whether the person may decide in the place of the represented one, who could decide. Neither an author nor somebody who depends on an author stands in,
+ * Whether the person may decide in the place of the represented one, who could decide. Neither an author nor a person who depends on an author stands in,
  * and nobody stands in for the requester. A delegation does not count if an author arranged it after the request. In a strict installation neither does
  * one that an issuer of an author arranged after the request, or one that somebody made for another person, to themselves or to a person whom they issued.
  */
@@ -144,7 +144,7 @@ export function sayDependence({ kind, on }: Dependence): string {
   }
 }
 
-/** The ways to an independent decision, for hints. Whoever chose a strict installation is not advised to turn its rules off. */
+/** The ways to an independent decision, for hints. In a strict installation they do not advise to turn its rules off. */
 export const sayIndependent = (request: Request): string =>
   isStrict(request)
     ? 'Somebody with no issuer in common decides, such as a person who signs in at the identity provider.'

@@ -39,7 +39,7 @@ describe('which notices are due', () => {
     assert.deepEqual(planned([notified('app'), failed('webhook', past), failed('webhook', null)]), [[], null])
   })
 
-  test('of the reminders the newest is told; the next role hears of it too', () => {
+  test('of the reminders the newest is sent, also to the next role', () => {
     const records = [
       notified('app'),
       record('approval_reminded', { reminder: 1 }),

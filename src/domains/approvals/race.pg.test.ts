@@ -1,4 +1,4 @@
-/** Everybody at once, thousands of times: one decision per approval, whoever it is, and nobody is told twice. */
+/** Everybody at once, thousands of times: one decision per approval, and nobody is notified twice. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'

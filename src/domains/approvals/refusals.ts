@@ -13,10 +13,10 @@ export const approvalRefusals = {
   'approvals.approver.not_asked': ['forbidden', 'Leave it to the approver in `facts.approver`.'],
   'approvals.approver.issued_by_requester': [
     'forbidden',
-    'Leave it to somebody whose credentials the requester did not issue.',
+    'Leave it to a person whose credentials the requester did not issue.',
   ],
-  'approvals.approver.issued_requester': ['forbidden', 'Leave it to somebody who did not issue those credentials.'],
-  'approvals.approver.same_issuer': ['forbidden', 'Leave it to somebody whose credentials another person issued.'],
+  'approvals.approver.issued_requester': ['forbidden', 'Leave it to a person who did not issue those credentials.'],
+  'approvals.approver.same_issuer': ['forbidden', 'Leave it to a person whose credentials another person issued.'],
   'approvals.approver.role_by_requester': ['forbidden', 'Leave it to a person who had the role before the request.'],
   'approvals.approver.unresolved': ['invalid', 'Name a person or an org role that exists.'],
   'approvals.quorum.unreachable': ['invalid', 'Name more persons, or a role.'],

@@ -67,7 +67,7 @@ export type AskedContract = {
   readonly counts_same_issuer?: boolean
 }
 
-/** What a person other than the requester wrote into the request: an approver with an approval, or somebody who supplied input. */
+/** What a person other than the requester wrote into the request: an approver with an approval, or a person who supplied input. */
 type EditRecord = {
   readonly by: string
   /** The replaced approval; omitted for input. */

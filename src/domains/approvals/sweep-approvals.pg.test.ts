@@ -47,7 +47,7 @@ describe('reminders and escalation', () => {
     )
   })
 
-  test('whoever slept through the first reminder gets the last one only; a closed approval gets none', async () => {
+  test('after both reminders are due only the last one is sent; a closed approval gets none', async () => {
     sent = []
     const [slept, closed] = [await room.ask({ approvalType: 'patient' }), await room.ask({ approvalType: 'patient' })]
     for (const approval of [slept, closed]) await room.age(approval, 25)

@@ -57,7 +57,7 @@ describe('making, changing and ending schedules', () => {
     const { newId, now } = world().commands
     const resume = (process: { kind: string; id: string }) =>
       bench.opened.db.transaction((tx) =>
-        recordResumedSchedule(tx, { newId, now }, by, { process, why: 'failing', reason: `mended with ${SECRET}` }),
+        recordResumedSchedule(tx, { newId, now }, by, { process, why: 'failing', reason: `repaired with ${SECRET}` }),
       )
     const firing = { kind: 'schedule_firing', id: `schedule:${name}:2026-05-01T02:30:00.000Z` }
     assert.equal(await resume({ kind: 'schedule', id: name }), true)
@@ -71,7 +71,7 @@ describe('making, changing and ending schedules', () => {
         ['operator:root', 'audit', schedule.schedule_id, '2026-05-01T02:30:00.000Z'],
       ],
     )
-    assert.deepEqual(new Set(told.map(({ payload }) => payload['reason'])), new Set(['mended with [redacted]']))
+    assert.deepEqual(new Set(told.map(({ payload }) => payload['reason'])), new Set(['repaired with [redacted]']))
   })
 
   test('fifty who make a schedule at once do not pass the limit of the workspace; the same again, removing, and others are as ever', async () => {

@@ -42,7 +42,7 @@ describe('an operator aborts', () => {
   const abort = (commandId: string) => room.db.transaction((tx) => abortCommand(operating, tx, { ...by, commandId }))
   const resume = (commandId: string) =>
     room.db.transaction((tx) =>
-      resumeCommand(operating, tx, { ...by, reason: 'mended', commandId, why: 'aborted', isParked: false }),
+      resumeCommand(operating, tx, { ...by, reason: 'repaired', commandId, why: 'aborted', isParked: false }),
     )
   const eventsOf = (id: string) =>
     room.rows<{ event_type: string; actor: string; reason: string }>(
@@ -59,7 +59,7 @@ describe('an operator aborts', () => {
   }
   const becomes = (id: string, status: string) => until(async () => (await room.statusOf(id)) === status)
 
-  test('[EVT-06] a call of an in-process turn is told to stop, its late answer is not written, and nobody goes on until the resume', async () => {
+  test('[EVT-06] a call of an in-process turn gets the signal to stop, its late answer is not written, and nobody goes on until the resume', async () => {
     const call = room.provider.call.bind(room.provider)
     let told = false
     room.provider.call = async (name, effect, isKeyed) => {
@@ -95,7 +95,7 @@ describe('an operator aborts', () => {
     assert.deepEqual([...room.provider.applied.values()], [1, 1])
     assert.deepEqual(await eventsOf(id), [
       { event_type: 'command_aborted', actor: by.actor, reason: by.reason },
-      { event_type: 'command_resumed', actor: by.actor, reason: 'mended' },
+      { event_type: 'command_resumed', actor: by.actor, reason: 'repaired' },
     ])
     assert.deepEqual(await historyFaults(room), [])
   })

@@ -145,7 +145,7 @@ describe('alerts', () => {
     assert.deepEqual(drift, [])
   })
 
-  test('[OPS-03] an incident of long ago is found by whoever starts next, and once by all sweepers of all processes', async () => {
+  test('[OPS-03] an incident of long ago is found by the next process that starts, and once by all sweepers of all processes', async () => {
     await undone(['work.drifting', BOOK_A], ['ok', 'refuse'], [])
     woken.length = 0
     room.clock.travel(30 * 24 * 3_600_000)

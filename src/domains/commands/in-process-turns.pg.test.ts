@@ -105,7 +105,7 @@ describe('in-process turns', () => {
     const later = { ...room.world, now: () => new Date(room.clock.now().getTime() + 10_000) }
     await reconcileCommands(later)
     assert.equal(room.woken.includes(id), false)
-    // Woken all the same, by a cancel for one: whoever comes waits for it, and takes nothing away.
+    // Woken all the same, for example by a cancel: the woken turn waits for it, and takes nothing away.
     const next = await openDrive(room.world)(id, nextFence())
     assert.ok(next.t === 'wait' && next.until !== null)
     assert.deepEqual([await room.statusOf(id), (await rowOf(id))?.is_alive], ['created', true])

@@ -20,7 +20,7 @@ import { byPerson } from '#kernel/actor'
 
 const RUN = 'agent.run_start'
 
-/** Processes of another room: each runs until it is told how it ended. */
+/** Processes of another room: each runs until the test ends it. */
 class Runs {
   readonly started: string[] = []
   readonly ends = new Map<string, 'done' | 'failed' | 'away'>()

@@ -267,7 +267,7 @@ describe('the record of a command', () => {
       })
       await anotherProcess(async (third) => {
         if (!isWoken) {
-          // The wake was lost with the process that had it: whoever looks for lost work finds the row.
+          // The wake was lost with the process that had it: the search for lost work finds the row.
           third.clock.travel(10_000)
           await reconcileCommands(third.world)
           assert.ok(third.woken.includes(id))

@@ -194,7 +194,7 @@ describe('a turn that is given again', () => {
     const answer = { workspaceId, approvalId: await pendingOf(room, id), decision: 'approved', traceId: TRACE }
     accepted(await again(() => decideApproval(room.approvals, byPerson(decider(room), TRACE), answer)))
     await live(id)
-    // All over: whoever asks again, and a turn too many, change nothing.
+    // All over: another request, and a turn too many, change nothing.
     mortal.resurrect()
     assert.equal(await ask(), id)
     return id

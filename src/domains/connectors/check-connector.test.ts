@@ -1,4 +1,4 @@
-/** Declarations: one that is whole passes, and each way to be incomplete, contradictory or careless is told by its rule. */
+/** Declarations: one that is whole passes, and each way to be incomplete, contradictory or careless is reported by its rule. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
@@ -159,7 +159,7 @@ test('[CON-09] a secret in the declaration is refused by its place, and not show
   )
 })
 
-test('what does not pass is not opened, nothing starts, and everything is told at once', () => {
+test('what does not pass is not opened, nothing starts, and everything is reported at once', () => {
   let isOpened = false
   const bad = declare({
     description: '',

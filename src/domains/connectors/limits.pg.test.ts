@@ -72,7 +72,7 @@ test('forty calls at once from two processes: exactly as many begin as the minut
   await close()
 })
 
-test('never more than `concurrent` calls are under way, over two processes; whoever waits gets its turn', async () => {
+test('never more than `concurrent` calls are under way, over two processes; a call that waits gets its turn', async () => {
   let [underWay, most] = [0, 0]
   const { gates, close } = await twoGates({ concurrent: 2 }, async () => {
     underWay += 1

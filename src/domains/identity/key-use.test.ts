@@ -5,7 +5,7 @@ import { openKeyUse } from './authenticate.ts'
 
 const at = (ms: number) => new Date(Date.UTC(2026, 4, 1) + ms)
 
-/** A database that answers when it is told to. */
+/** A database that answers on request. */
 function aDatabase(answer: () => Promise<unknown[]>) {
   const writes: unknown[][] = []
   const run = (_: unknown, values: readonly unknown[] = []) => {

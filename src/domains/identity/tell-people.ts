@@ -12,7 +12,7 @@ type Message = {
   readonly text: string
 }
 
-/** $1 org, $2 users, $3 the administrator who acts, if every other one is told too, or null. */
+/** $1 org, $2 users, $3 the administrator who acts, if every other one is notified too, or null. */
 const listRecipients = statement<{ readonly id: string }>(
   'identity.list_recipients',
   `select u.id from identity.users u

@@ -86,7 +86,7 @@ for (const [title, change, expected] of table) {
   test(`${title}: ${expected}`, () => assert.equal(decideMemoryWrite({ ...sure, ...change }).t, expected))
 }
 
-test('[MEM-06] a contradiction is told by the id of what it contradicts, without its content', () => {
+test('[MEM-06] a contradiction names the id of what it contradicts, without its content', () => {
   assert.deepEqual(decideMemoryWrite({ ...sure, conflict: rival }), {
     t: 'ask',
     reasons: ['It contradicts the memory mem_0197f3b2c4d57a8e9b0c1d2e3f405161.'],

@@ -5,7 +5,7 @@ import { quote } from '#kernel/refusal'
 import type { RunEnd } from './finish-run.ts'
 import { noteInLog } from './run-log.ts'
 
-/** What the process of a run is told: the command, its input and its files. */
+/** What the process of a run receives: the command, its input and its files. */
 export type RunOrder = {
   readonly command: string
   readonly args: readonly string[]

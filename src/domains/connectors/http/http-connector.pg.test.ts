@@ -160,7 +160,7 @@ describe('http connector', () => {
     const stranger = await openMisbehavingApi()
     const fetching = httpConnector({
       name: 'fetching',
-      description: 'Fetches what it is told to.',
+      description: 'Fetches any address.',
       base_url: api.url,
       auth: { mode: 'bearer', secret_ref: 'vault://api' },
       reach: { hosts: ['*'], allow_http: true, private_networks: ['127.0.0.1'], ports: [api.port, stranger.port] },

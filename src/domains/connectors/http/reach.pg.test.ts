@@ -24,7 +24,7 @@ const resolve: Resolve = (name) => {
 function fetcher(name: string, port: number, reach: Partial<Reach>): ConnectorDefinition {
   return httpConnector({
     name,
-    description: 'Fetches what it is told to.',
+    description: 'Fetches any address.',
     base_url: `http://door.test:${port}/`,
     reach: { hosts: ['*'], allow_http: true, ...reach },
     resolve,

@@ -7,6 +7,7 @@ import { approveDefinition, checkConnector, mcpConnector, type McpConnectorInput
 import { newId } from '#test/concord-rows'
 import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
 import { type McpMount, openMcpMount } from '#test/mcp-mount'
+import { openTestSpans, sayOf } from '#test/spans'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 
@@ -133,6 +134,23 @@ describe('an MCP server as a connector', () => {
     mount.script({})
   })
 
+  test('the server gets the span of its call, and the span names the tool', async () => {
+    accepted(await approve(accepted(await check())[0]?.seen_hash ?? ''))
+    const spans = openTestSpans()
+    try {
+      assert.equal((await write({ line: 'traced' })).ok, true)
+      const [call] = spans.finished()
+      assert.deepEqual(
+        [call && sayOf(call), call?.attributes['gen_ai.operation.name'], call?.attributes['gen_ai.tool.name']],
+        ['CLIENT call lines.write_line', 'execute_tool', 'write-line'],
+      )
+      const { traceId, spanId } = call?.spanContext() ?? {}
+      assert.deepEqual(mount.noted('traceparent'), [`00-${traceId}-${spanId}-01`])
+    } finally {
+      await spans.close()
+    }
+  })
+
   test('a tool that is gone is refused, and is welcome when it comes back as it was', async () => {
     accepted(await approve(accepted(await check())[0]?.seen_hash ?? ''))
     mount.script({ isGone: true })
@@ -224,7 +242,7 @@ describe('the declaration of a mount', () => {
     assert.equal(findings({}), '')
   })
 
-  test('what cannot be right is told before anything is started', () => {
+  test('wrong options are refused before anything is started', () => {
     assert.match(findings({ server: { stdio: { command: 'npx' } } }), /must be an absolute path/)
     assert.match(findings({ tools: { a: { tool: 'x' }, b: { tool: 'x' } } }), /x is mounted twice/)
     const leaking = { command: '/bin/true', env: { API_TOKEN: 'abcdef0123456789' } }

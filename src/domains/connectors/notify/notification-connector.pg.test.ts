@@ -171,7 +171,7 @@ describe('notifications', () => {
     assert.doesNotMatch(JSON.stringify(await send('send_slack', '#ops')), /0123456789abcdef/)
   })
 
-  test('what cannot be right is told before anything is sent', () => {
+  test('wrong options are refused before anything is sent', () => {
     const email = { host: 'mail.example.com', from: 'Concord\r\nBcc: eve@example.com' }
     const webhook = { url: 'http://127.0.0.1/hook', secret_ref: 'vault://hook' }
     const found = checkConnector(notificationConnector({ email, webhook })).map(({ message: said }) => said)

@@ -6,7 +6,7 @@ import { TLSSocket } from 'node:tls'
 import { openDb } from '#store'
 import { openGateOn, type TestGate, testSecrets } from '#test/connectors'
 import { openTestDb, type TestDb } from '#test/database'
-import { inDatabase, onTestServer, testServerUrl } from '#test/postgres'
+import { onTestServer } from '#test/postgres'
 import { hostileStatements } from '#test/hostile-sql'
 import { selfSigned } from '#test/self-signed'
 import { postgresConnector } from './postgres-connector.ts'
@@ -27,7 +27,7 @@ describe('postgres connector', () => {
     target = await openTestDb({ migrated: false })
     for (const role of [reader, writer]) {
       await onTestServer((client) => client.query(`create role ${role} login password 'canary-pass-${role}'`))
-      const url = new URL(inDatabase(await testServerUrl(), target.name))
+      const url = new URL(target.url)
       url.username = role
       url.password = `canary-pass-${role}`
       urls.set(role, url.href)
