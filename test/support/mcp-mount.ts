@@ -19,7 +19,7 @@ export type McpMount = {
   readonly folder: string
   script(script: McpScript): void
   /** All log entries of a kind, over all starts. */
-  noted(kind: 'started' | 'asked' | 'write'): readonly unknown[]
+  noted(kind: 'started' | 'asked' | 'write' | 'traceparent'): readonly unknown[]
   declare(name: string, terms?: McpToolTerms): ConnectorDefinition
   /** True when every process that was started has ended. */
   isGone(): boolean

@@ -73,6 +73,7 @@ type Request = {
 function callTool({ id, params }: Request): void {
   const line = params?.arguments?.line ?? ''
   const key = params?._meta?.['concord/idempotency-key'] ?? line
+  if (params?._meta?.['traceparent'] !== undefined) note('traceparent', params._meta['traceparent'])
   const good = { content: [{ type: 'text', text: `wrote ${line}` }], structuredContent: { written: line } }
   const isKnown =
     existsSync(writesFile) &&

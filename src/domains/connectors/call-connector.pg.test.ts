@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import type { JsonValue } from '#kernel/json-value'
 import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
+import { openTestSpans } from '#test/spans'
 import { type ConnectorCall, ConnectorFailure, type ConnectorResult, defineConnector, succeeded } from './connector.ts'
 
 type Behave = (call: ConnectorCall) => Promise<ConnectorResult>
@@ -265,5 +266,34 @@ describe('the gate', () => {
   test('[SEC-06] what is classed above confidential is not on the row', async () => {
     const { rows } = await callWith('look', () => Promise.resolve(succeeded({})))
     assert.deepEqual(rows[0]?.request_payload, { note: '[pii]' })
+  })
+
+  test('a model call has its figures on its span, and nothing else of what the connector says', async () => {
+    const spans = openTestSpans()
+    const metadata = {
+      'gen_ai.request.model': 'm-1',
+      'gen_ai.usage.input_tokens': 120,
+      'gen_ai.usage.output_tokens': 'many',
+      'gen_ai.response.model': 'a sentence, not a name',
+      'gen_ai.input.messages': 'hello',
+    }
+    try {
+      await callWith('look', () => Promise.resolve(succeeded({ text: 'hello' }, metadata)))
+      // A connector of a third party can return anything.
+      await callWith('look', () => Promise.resolve(undefined as unknown as ConnectorResult))
+      const figures = spans
+        .finished()
+        .map(({ attributes }) => Object.entries(attributes).filter(([name]) => /^(gen_ai|error)/.test(name)))
+      assert.deepEqual(figures, [
+        [
+          ['gen_ai.request.model', 'm-1'],
+          ['gen_ai.usage.input_tokens', 120],
+        ],
+        [['error.type', 'internal_error']],
+      ])
+      assert.doesNotMatch(JSON.stringify(spans.finished().map(({ attributes }) => attributes)), /hello/)
+    } finally {
+      await spans.close()
+    }
   })
 })

@@ -7,6 +7,7 @@ import { approveDefinition, checkConnector, mcpConnector, type McpConnectorInput
 import { newId } from '#test/concord-rows'
 import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
 import { type McpMount, openMcpMount } from '#test/mcp-mount'
+import { openTestSpans, sayOf } from '#test/spans'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 
@@ -131,6 +132,23 @@ describe('an MCP server as a connector', () => {
     assert.equal(refused.ok ? '' : refused.code, 'connectors.definition.unreadable')
     assert.match(refused.ok ? '' : refused.reason, /can't resolve reference https:\/\/example\.com\/line\.json/)
     mount.script({})
+  })
+
+  test('the server gets the span of its call, and the span names the tool', async () => {
+    accepted(await approve(accepted(await check())[0]?.seen_hash ?? ''))
+    const spans = openTestSpans()
+    try {
+      assert.equal((await write({ line: 'traced' })).ok, true)
+      const [call] = spans.finished()
+      assert.deepEqual(
+        [call && sayOf(call), call?.attributes['gen_ai.operation.name'], call?.attributes['gen_ai.tool.name']],
+        ['CLIENT call lines.write_line', 'execute_tool', 'write-line'],
+      )
+      const { traceId, spanId } = call?.spanContext() ?? {}
+      assert.deepEqual(mount.noted('traceparent'), [`00-${traceId}-${spanId}-01`])
+    } finally {
+      await spans.close()
+    }
   })
 
   test('a tool that is gone is refused, and is welcome when it comes back as it was', async () => {
