@@ -9,8 +9,6 @@ import { openTestConcord } from '@concordhq/concord/testing'
 import { exampleCatalog, exampleCommands, travelPreferences } from './catalog/index.ts'
 import { startVendor, type VendorSettings } from './vendor/start-vendor.ts'
 
-export type Example = Awaited<ReturnType<typeof openExample>>
-
 /** `await using` closes it at the end of the program. A failed assertion makes the program exit with 1. */
 export async function openExample(settings: Partial<VendorSettings> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'concord-example-'))

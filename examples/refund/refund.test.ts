@@ -9,6 +9,7 @@ import { openRefunds } from './refund.ts'
 describe('refunds', () => {
   const paid = new Map<string, number>()
   const reversed: string[] = []
+  const told: string[] = []
   const { refund, project } = openRefunds({
     async refund(orderId, amount, key) {
       paid.set(key, amount)
@@ -16,6 +17,9 @@ describe('refunds', () => {
     },
     async reverse(refundId) {
       reversed.push(refundId)
+    },
+    async tell(customer, language) {
+      told.push(`${customer} in ${language}`)
     },
   })
   let concord: TestConcord
@@ -67,6 +71,16 @@ describe('refunds', () => {
     assert.deepEqual([calls.length, new Set(calls.map(({ key }) => key)).size], [2, 1])
     assert.equal((await concord.wait(await concord.undo(done, 'The customer kept it.'))).status, 'succeeded')
     assert.deepEqual(reversed, ['re_o-lost'])
+  })
+
+  test('a customer is told in the language that Concord remembers', async () => {
+    const about = { subject: 'customer:acme', memory_type: 'preference', scope: 'project' } as const
+    await concord.api.POST('/memory/consents', { body: about })
+    const memory = { ...about, fact_key: 'language', confidence: 0.9, content: { language: 'de' } }
+    const { data } = await concord.api.POST('/memory', { body: memory })
+    await concord.wait(data?.command_id ?? '')
+    assert.equal((await ask('o-de', 20)).status, 'succeeded')
+    assert.deepEqual([told.at(0), told.at(-1)], ['acme in en', 'acme in de'])
   })
 
   test('another program submits through the typed client', async () => {

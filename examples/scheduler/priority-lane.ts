@@ -24,7 +24,7 @@ const [, , , , fifth] = normal
 assert.ok(fifth)
 // Reorders two jobs within a priority.
 assert.ok(moveJob(scheduler, fifth.job_id, { to: 'front' }).ok)
-assert.equal(toJobView(fifth).state, 'queued')
+assert.equal(toJobView(fifth).status, 'queued')
 await example.run()
 
 const rest = [1, 2, 3, 4, 6, 7, 8, 9, 10].map((number) => `normal ${number}`)

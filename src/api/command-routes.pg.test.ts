@@ -41,7 +41,6 @@ describe('commands over HTTP', () => {
   const submit = async (body: Json) =>
     (await (await post('/commands', body)).json()) as {
       command_id: string
-      state: string
       status: string
       trace_id: string
     }
@@ -89,14 +88,13 @@ describe('commands over HTTP', () => {
     const first = await post('/commands', body)
     assert.equal(first.status, 202)
     const view = (await first.json()) as Json
-    assert.deepEqual(Object.keys(view), ['command_id', 'state', 'status', 'trace_id'])
-    assert.equal(view['state'], view['status'])
+    assert.deepEqual(Object.keys(view), ['command_id', 'status', 'trace_id'])
     const again = await post('/commands', body)
     assert.equal(again.status, 200)
     assert.equal(((await again.json()) as Json)['command_id'], view['command_id'])
     await room.settle(uuidOf(String(view['command_id'])))
     const seen = await get(`/commands/${String(view['command_id'])}`)
-    assert.deepEqual([seen['state'], seen['status'], seen['command_type']], ['succeeded', 'succeeded', 'work'])
+    assert.deepEqual([seen['state'], seen['status'], seen['command_type']], [undefined, 'succeeded', 'work'])
     assert.deepEqual(
       Object.keys(seen).filter((name) => name.includes('runtime') || name.includes('turn')),
       [],
@@ -323,6 +321,64 @@ describe('commands over HTTP', () => {
     }
     assert.equal(await outcomeOf(await call(app, '/commands?limit=0', { key, headers })), '422 limit_range')
     assert.equal(await outcomeOf(await call(app, '/commands?cursor=abc', { key, headers })), '400 cursor_invalid')
+  })
+
+  test('commands are filtered by time, ingress and trace, and without housekeeping; a cursor keeps its filters', async () => {
+    type Item = { command_id: string; created_at: string; ingress: string; trace_id: string; command_type: string }
+    type Listed = { items: Item[]; next_cursor: string | null }
+    const read = async (query: string) => (await get(`/commands?${query}`)) as unknown as Listed
+    const { command_id } = await submit({ task_name: 'Work', payload: { subject: 'housekeeping' } })
+    await api.world.db.query(
+      `update concord.commands set command_type = 'expire_approvals', ingress = 'scheduled_trigger' where command_id = $1`,
+      [uuidOf(command_id)],
+    )
+    api.world.travel(60_000)
+    await submit({ task_name: 'Work', payload: { subject: 'later' } })
+    await submit({ task_name: 'Work', payload: { subject: 'later' } })
+    const { items: all } = await read('limit=500')
+    const middle = all[1]
+    assert.ok(middle && all.at(-1)?.created_at !== middle.created_at)
+    const filters: readonly (readonly [query: string, isIn: (item: Item) => boolean])[] = [
+      [`created_after=${middle.created_at}`, ({ created_at }) => created_at >= middle.created_at],
+      [`created_before=${middle.created_at}`, ({ created_at }) => created_at < middle.created_at],
+      ['ingress=scheduled_trigger', ({ ingress }) => ingress === 'scheduled_trigger'],
+      [`trace_id=${middle.trace_id}`, ({ trace_id }) => trace_id === middle.trace_id],
+      ['housekeeping=false', ({ command_type }) => command_type !== 'expire_approvals'],
+      [
+        `ingress=user_request&created_after=${middle.created_at}&task_name=Work`,
+        (item) => item.ingress === 'user_request' && item.created_at >= middle.created_at,
+      ],
+    ]
+    for (const [query, isIn] of filters) {
+      const found: Item[] = []
+      let cursor: string | null = ''
+      while (cursor !== null) {
+        const page: Listed = await read(`${query}&limit=3${cursor === '' ? '' : `&cursor=${cursor}`}`)
+        found.push(...page.items)
+        cursor = page.next_cursor
+      }
+      const isTask = ({ command_id: id }: Item) => !query.includes('task_name') || works.has(id)
+      const works = new Set((await read('limit=500&task_name=Work')).items.map((item) => item.command_id))
+      assert.deepEqual(
+        found.map((item) => item.command_id),
+        all.filter((item) => isIn(item) && isTask(item)).map((item) => item.command_id),
+        query,
+      )
+      assert.ok(found.length > 0 && found.length < all.length, query)
+    }
+    const stream = await call(api.app, `/events?after=start&until=now&command_id=${command_id}`, { key, headers })
+    const told = [...(await stream.text()).matchAll(/^data: (\{.*\})$/gm)].map(
+      ([, data = '']) => JSON.parse(data) as Item,
+    )
+    assert.ok(told.length > 0 && told.every((event) => event.command_id === command_id), String(told.length))
+    const { next_cursor: other } = await read('limit=1')
+    for (const [query, expected] of [
+      [`housekeeping=false&cursor=${other}`, '400 cursor_invalid'],
+      ['trace_id=4bf9', '400 id_format'],
+      ['created_after=yesterday', '422 date_invalid'],
+      ['ingress=post', '422 api.field.value'],
+    ] as const)
+      assert.equal(await outcomeOf(await call(app, `/commands?${query}`, { key, headers })), expected, query)
   })
 
   test('[PRM-13] the answer comes before the work: no other system has been called', async () => {

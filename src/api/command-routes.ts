@@ -1,6 +1,6 @@
 /** Commands: submit, preview, read, supply input, cancel, retry, explain; their events and effects; and agents' proposals. */
 import { z } from '@hono/zod-openapi'
-import { idField, includeField, pageView, textField } from '#contract'
+import { idField, includeField, instantField, pageView, textField, traceField } from '#contract'
 import { findStanding, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import {
   actingFor,
@@ -24,10 +24,10 @@ import {
   readCommand,
   readUndoLinks,
   includable,
+  ingressTypes,
   inputBody,
   listArchivesOf,
   listCommandEvents,
-  listCommands,
   listedCommandView,
   listEffectsOf,
   listEffects,
@@ -42,6 +42,7 @@ import {
   refuseMissing,
   retryBody,
   retryCommand,
+  scanCommands,
   type StoredCommand,
   submitCommand,
   submitCommandBody,
@@ -175,23 +176,46 @@ export const commandRoutes = routes({
   listCommands: list('/commands', {
     summary: 'List the commands of the workspace, newest first',
     role: 'reader',
+    description:
+      'With `ingress`, `trace_id` or `housekeeping=false` a page looks at the next 800 commands, or 60 of one status, task or requester. ' +
+      'It may be short or empty while `next_cursor` continues the list; `created_after` and `created_before` narrow it.',
     query: {
       status: commandStatus.optional(),
       task_name: textField(200).optional(),
       requested_by: idField('user').optional(),
+      created_after: instantField().optional().meta({ description: 'Only commands created at this time or later.' }),
+      created_before: instantField().optional().meta({ description: 'Only commands created before this time.' }),
+      ingress: z
+        .enum(ingressTypes)
+        .optional()
+        .meta({ example: 'agent_action', description: 'Only commands that came this way.' }),
+      trace_id: traceField().optional().meta({ description: 'Only commands of this trace.' }),
+      housekeeping: z
+        .enum(['true', 'false'])
+        .optional()
+        .meta({ example: 'false', description: '`false`: without the commands that Concord submits for itself.' }),
       include: includeField(includable),
     },
     page: [pageView(listedCommandView, 'CommandPage'), 'A page of commands.'],
-    scope: ({ workspaceId, query: { status = null, task_name = null, requested_by = null } }) =>
-      requested_by === null ? [workspaceId, status, task_name] : [workspaceId, status, task_name, requested_by],
+    scope({ workspaceId, query }) {
+      const { status, task_name, requested_by, created_after, created_before, ingress, trace_id, housekeeping } = query
+      const times = [created_after?.toISOString(), created_before?.toISOString()]
+      const filters = [status, task_name, requested_by, ...times, ingress, trace_id, housekeeping]
+      return [workspaceId, ...filters.map((filter) => filter ?? null)]
+    },
     async read(call, from, limit) {
       const { status, task_name: taskName, requested_by: userId, include = [] } = call.query
+      const { created_after: createdAfter, created_before: createdBefore, ingress, trace_id: traceId } = call.query
+      const withoutHousekeeping = call.query.housekeeping === 'false'
       const requestedBy = userId === undefined ? undefined : `user:${userId}`
-      const asked = { status, taskName, requestedBy, include, beforeId: from?.[0] ?? null, limit }
-      const rows = await listCommands(call.deps.db, call.workspaceId, asked)
+      const page = { beforeId: from?.[0] ?? null, include, limit }
+      const indexed = { status, taskName, requestedBy, createdAfter, createdBefore }
+      const asked = { ...page, ...indexed, ingress, traceId, withoutHousekeeping }
+      const { rows, scannedTo } = await scanCommands(call.deps.db, call.workspaceId, asked)
       const view = await viewer(call, rows)
       const listed = (command: StoredCommand) => toListedView(view(command), include)
-      return accept(cutPage(rows, limit, listed, ({ command_id }) => command_id))
+      const { items, next } = cutPage(rows, limit, listed, ({ command_id }) => command_id)
+      return accept({ items, next: next ?? (scannedTo === null ? undefined : [scannedTo]) })
     },
   }),
   getCommand: get('/commands/{command_id}', {

@@ -1,6 +1,6 @@
 /** Streams the live events of a workspace. A client can resume a stream after its last event. */
 import { z } from '@hono/zod-openapi'
-import { parsedField, textView } from '#contract'
+import { idField, parsedField, textView } from '#contract'
 import { encodeId, type IdKind, withShownTarget } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
@@ -88,12 +88,16 @@ type Asked = {
   readonly workspaceId: string
   readonly start: string
   readonly types: readonly string[] | undefined
+  /** The public id. */
+  readonly commandId: string | undefined
   readonly untilNow: boolean
   readonly skipArchived: boolean
 }
 
 function streamOf(deps: Api, c: ApiContext, place: StreamPlace, asked: Asked): ReadableStream<Uint8Array> {
-  const { start, types, untilNow, ...followed } = asked
+  const { start, types, commandId, untilNow, ...followed } = asked
+  const isWanted = ({ type, data }: StreamedEvent) =>
+    (types === undefined || types.includes(type)) && (commandId === undefined || data['command_id'] === commandId)
   async function* readAll(signal: AbortSignal) {
     const events = followFeed(deps.db, { ...deps.feed, ...followed, after: start, untilNow, signal })
     for await (const event of events) yield toStreamedEvent(event)
@@ -101,7 +105,7 @@ function streamOf(deps: Api, c: ApiContext, place: StreamPlace, asked: Asked): R
   async function* follow(ended: AbortSignal) {
     const signal = AbortSignal.any([ended, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])])
     const events = untilNow ? readAll(signal) : deps.hub.follow({ ...followed, after: start, signal })
-    for await (const event of events) if (types === undefined || types.includes(event.type)) yield event
+    for await (const event of events) if (isWanted(event)) yield event
   }
   return streamEvents(follow, {
     start,
@@ -150,6 +154,7 @@ export const eventRoutes = routes({
           example: 'command_created,approval_requested',
           description: 'Only these event types.',
         }),
+      command_id: idField('command').optional().meta({ description: 'Only events of this command.' }),
     },
     answers: { 200: ['The stream.'] },
     content: { 'text/event-stream': { schema: eventView } },
@@ -174,7 +179,15 @@ export const eventRoutes = routes({
         const start = cursor.value ?? (await findFeedEnd(deps.db))
         await place.check()
         isStreaming = true
-        const asked = { workspaceId, start, types: query.type, untilNow: query.until === 'now', skipArchived }
+        const commandId = query.command_id === undefined ? undefined : encodeId('command', query.command_id)
+        const asked = {
+          workspaceId,
+          start,
+          types: query.type,
+          commandId,
+          untilNow: query.until === 'now',
+          skipArchived,
+        }
         return c.body(streamOf(deps, c, place, asked), 200, STREAM_HEADERS)
       } finally {
         if (!isStreaming) place.close()

@@ -1,6 +1,6 @@
 /** Identity: the caller, workspaces, API keys, people, org roles, invitations, members, and the audit of the organisation. */
 import { z } from '@hono/zod-openapi'
-import { idField, pageView, slugField, textField } from '#contract'
+import { idField, idListField, pageView, slugField, textField } from '#contract'
 import { countArchiveFiles, findTools, listAudit, toEventView } from '#domains/commands'
 import {
   addMember,
@@ -24,19 +24,21 @@ import {
   delegationView,
   endDelegation,
   findHeldInvitation,
-  grantOrgRole,
   giveOrgRoleBody,
+  grantOrgRole,
   inviteAgain,
   invitedPersonView,
   invitePerson,
   invitePersonBody,
   listApiKeys,
   listDelegations,
+  listNames,
   listOrgRoles,
   listPeople,
   listWorkspaces,
   meView,
   orgRoleView,
+  personNameView,
   personView,
   reactivatePerson,
   redeemBody,
@@ -56,6 +58,7 @@ import {
   workspaceView,
 } from '#domains/identity'
 import { type Agent, byPerson } from '#kernel/actor'
+import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { cutPage } from '#store'
 import type { ApiDeps } from './api-deps.ts'
@@ -67,6 +70,9 @@ import { resource, routes, shown } from './resource.ts'
 type Api = Pick<ApiDeps, 'db' | 'now' | 'newId' | 'randomBytes' | 'work'> & { readonly badBearers: BadBearers }
 
 const { list, get, post, delete: remove } = resource<Api>('identity', 'org')
+
+/** As many as a page of most lists names. */
+const NAMES_MAX = 100
 
 const user = { user_id: idField('user') }
 const workspace = { workspace: idField('workspace') }
@@ -181,6 +187,18 @@ export const identityRoutes = routes({
     async read({ deps, principal }, from, limit) {
       const rows = await listPeople(deps, principal.orgId, { beforeId: from?.[0] ?? null, limit: limit + 1 })
       return accept(cutPage(rows, limit, toPersonView, ({ id }) => id))
+    },
+  }),
+  listNames: get('/people/names', {
+    summary: 'Get the names of people by their ids; ids of other organisations are left out',
+    role: 'reader',
+    query: {
+      user_id: idListField('user', NAMES_MAX).meta({ description: `Up to ${NAMES_MAX} ids with commas between them.` }),
+    },
+    answers: { 200: ['The names.', z.object({ items: z.array(personNameView) }).meta({ id: 'PersonNameList' })] },
+    async handle({ deps, principal, query }) {
+      const names = await listNames(deps.db, principal.orgId, query.user_id)
+      return accept({ items: [...names].map(([id, name]) => ({ user_id: encodeId('user', id), name })) })
     },
   }),
   invitePerson: post('/people', {

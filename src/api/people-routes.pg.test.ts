@@ -39,6 +39,7 @@ describe('the routes of people', () => {
     ['POST', `/people/${NOBODY}/invite`, {}, { ...closed, admin: missing }],
     ['GET', '/org-roles', undefined, { reader: '200 ok', writer: '200 ok', admin: '200 ok' }],
     ['POST', '/org-roles', { slug: 'made', name: 'Made' }, { ...closed, admin: '201 ok' }],
+    ['GET', `/people/names?user_id=${NOBODY}`, undefined, { reader: '200 ok', writer: '200 ok', admin: '200 ok' }],
     ['GET', '/org/audit', undefined, { ...closed, admin: '200 ok' }],
   ] as const
   for (const [method, path, body, answers] of matrix) {
@@ -52,6 +53,30 @@ describe('the routes of people', () => {
       })
     }
   }
+
+  test('names are those of the own organisation, for up to 100 ids', async () => {
+    const { ours, theirs } = api
+    const idOf = ({ principal }: { principal: { userId: string } }) => encodeId('user', principal.userId)
+    const [reader, admin, foreign] = [ours.people.reader, ours.people.admin, theirs.people.admin].map(idOf)
+    const path = `/people/names?user_id=${[admin, foreign, NOBODY, reader].join()}`
+    const { items } = await send<{ items: { user_id: string; name: string }[] }>(
+      'GET',
+      path,
+      undefined,
+      ours.people.reader.key,
+    )
+    const { items: people } = await send<Page<PersonView>>('GET', '/people?limit=500')
+    const nameOf = (id: string | undefined) => people.find(({ user_id }) => user_id === id)?.external_id
+    assert.deepEqual(Object.fromEntries(items.map(({ user_id, name }) => [user_id, name])), {
+      [String(admin)]: nameOf(admin),
+      [String(reader)]: nameOf(reader),
+    })
+    const many = (count: number) => `/people/names?user_id=${Array.from({ length: count }, () => NOBODY).join()}`
+    const get = async (asked: string) => outcomeOf(await call(api.app, asked, { key: ours.people.reader.key }))
+    assert.equal(await get(many(100)), '200 ok')
+    assert.equal(await get(many(101)), '422 api.field.value')
+    assert.equal(await get('/people/names?user_id=dora'), '400 id_format')
+  })
 
   test('from an invitation to a key, a role, a workspace and out again', async () => {
     const ada = await send<InvitedPersonView>('POST', '/people', { external_id: 'local:ada', role: 'writer' })

@@ -137,22 +137,22 @@ export const schedulerJobRoutes = routes({
     role: 'reader',
     allow: requireScheduler,
     query: {
-      state: z.enum(jobFilters).optional().meta({ example: 'finished' }),
+      status: z.enum(jobFilters).optional().meta({ example: 'finished' }),
       job_type: textField(64).optional().meta({ example: 'report' }),
       group_id: idField('job_group').optional(),
       schedule_id: idField('schedule').optional(),
     },
     page: [jobPage, 'A page of jobs.'],
     problems: [404],
-    scope: ({ query: { state = null, job_type = null, group_id = null, schedule_id = null } }) => [
-      state,
+    scope: ({ query: { status = null, job_type = null, group_id = null, schedule_id = null } }) => [
+      status,
       job_type,
       group_id,
       schedule_id,
     ],
     read(call, from, limit) {
-      const { state, job_type: jobType, group_id: groupId, schedule_id: scheduleId } = call.query
-      const wanted = Object.entries({ state, jobType, groupId, scheduleId, before: from?.[0] })
+      const { status, job_type: jobType, group_id: groupId, schedule_id: scheduleId } = call.query
+      const wanted = Object.entries({ status, jobType, groupId, scheduleId, before: from?.[0] })
       const given = Object.fromEntries(wanted.filter(([, value]) => value !== undefined))
       const done = withScheduler(call, (scheduler) => listJobs(scheduler, { ...given, limit }))
       return shown(done, (jobs) => fullPage(jobs, limit, toJobView, ({ job_id }) => job_id))

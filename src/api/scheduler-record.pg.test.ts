@@ -49,8 +49,8 @@ describe('[H5] the record of the scheduler', () => {
       params: { n: 1 },
     })
     const before = (await records()).at(-1)
-    const { job: queued } = await done<{ job: { state: string; requested_by: string } }>('GET', `/jobs/${job.job_id}`)
-    assert.deepEqual([queued.state, queued.requested_by], ['queued', encodeId('user', writer.principal.userId)])
+    const { job: queued } = await done<{ job: { status: string; requested_by: string } }>('GET', `/jobs/${job.job_id}`)
+    assert.deepEqual([queued.status, queued.requested_by], ['queued', encodeId('user', writer.principal.userId)])
     assert.equal(before?.event_type, 'scheduler_requested')
     assert.equal(before.actor, queued.requested_by)
     const { by_key_id, command_digest, ...payload } = before.payload
@@ -66,7 +66,7 @@ describe('[H5] the record of the scheduler', () => {
     assert.equal(digests[1], command_digest)
     await done('POST', `/reservations/${hold.reservation_id}/release`)
     await until(
-      async () => (await done<{ job: { state: string } }>('GET', `/jobs/${job.job_id}`)).job.state === 'finished',
+      async () => (await done<{ job: { status: string } }>('GET', `/jobs/${job.job_id}`)).job.status === 'finished',
     )
   })
 
@@ -91,7 +91,7 @@ describe('[H5] the record of the scheduler', () => {
     })
     assert.equal(direct.requested_by, requested_by)
     await until(
-      async () => (await done<{ job: { state: string } }>('GET', `/jobs/${direct.job_id}`)).job.state === 'finished',
+      async () => (await done<{ job: { status: string } }>('GET', `/jobs/${direct.job_id}`)).job.status === 'finished',
     )
     const { reservation_id } = await done<Record<string, string>>('POST', '/reservations', {
       reserved_by: 'x',
@@ -174,7 +174,7 @@ describe('[H5] the record of the scheduler', () => {
       key,
     )
     await until(
-      async () => (await done<{ job: { state: string } }>('GET', `/jobs/${own.job_id}`)).job.state === 'finished',
+      async () => (await done<{ job: { status: string } }>('GET', `/jobs/${own.job_id}`)).job.status === 'finished',
     )
     for (const [by, to, code] of [
       [key, strict, 'scheduler.command.not_registered'],

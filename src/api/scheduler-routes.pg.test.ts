@@ -7,7 +7,7 @@ import { aPerson, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import type { Api } from './api.ts'
 
-type Job = { job_id: string; state: string; priority: number; position: number; hold: string | null; params: object }
+type Job = { job_id: string; status: string; priority: number; position: number; hold: string | null; params: object }
 type Report = { job: Job; run: { status: string; error: string | null } | null; chain: Report[] }
 type Page<T> = { items: T[]; next_cursor: string | null }
 
@@ -29,7 +29,7 @@ async function ask<T>(method: string, path: string, body?: unknown, key = as('wr
 const get = <T>(path: string) => ask<T>('GET', path)
 const post = <T>(path: string, body?: unknown) => ask<T>('POST', path, body)
 const show = (id: string) => get<Report>(`/jobs/${id}`)
-const ended = (id: string) => until(async () => (await show(id)).job.state === 'finished')
+const ended = (id: string) => until(async () => (await show(id)).job.status === 'finished')
 
 /** Stops the queue, so that its order can be read. */
 async function whileReserved(work: () => Promise<void>): Promise<void> {
@@ -66,9 +66,9 @@ describe('the scheduler over HTTP', () => {
       const log = await call(app, `/scheduler/jobs/${job_id}/logs`, { key: as('writer') })
       assert.equal(await log.text(), 'got {"month":5}\n')
       assert.match(log.headers.get('content-type') ?? '', /^text\/plain/)
-      const page = await get<Page<Job>>('/jobs?state=finished&job_type=shell&limit=1')
+      const page = await get<Page<Job>>('/jobs?status=finished&job_type=shell&limit=1')
       assert.equal(page.items[0]?.job_id, job_id)
-      const next = await get<Page<Job>>(`/jobs?state=finished&job_type=shell&limit=1&cursor=${page.next_cursor}`)
+      const next = await get<Page<Job>>(`/jobs?status=finished&job_type=shell&limit=1&cursor=${page.next_cursor}`)
       assert.ok(next.items.every((job) => job.job_id !== job_id))
     })
 
@@ -115,7 +115,7 @@ describe('the scheduler over HTTP', () => {
         assert.deepEqual((await show(b)).job.params, { x: 1 })
         assert.equal((await inOrder())[0], b)
         for (const id of [a, b, c]) {
-          assert.deepEqual((await post<{ ending: boolean; job: Job }>(`/jobs/${id}/cancel`)).job.state, 'cancelled')
+          assert.deepEqual((await post<{ ending: boolean; job: Job }>(`/jobs/${id}/cancel`)).job.status, 'cancelled')
         }
         const again = await post<Job>(`/jobs/${a}/retry`)
         assert.notEqual(again.job_id, a)

@@ -30,14 +30,14 @@ import { listAhead, sayLastRepair } from './watch-clock.ts'
 
 export type DoctorFinding = {
   readonly check: string
-  readonly state: 'well' | 'note' | 'broken'
+  readonly status: 'well' | 'note' | 'broken'
   readonly found: string
   readonly next?: string
 }
 
-const well = (check: string, found: string): DoctorFinding => ({ check, state: 'well', found })
-const note = (check: string, found: string, next: string): DoctorFinding => ({ check, state: 'note', found, next })
-const broken = (check: string, found: string, next: string): DoctorFinding => ({ check, state: 'broken', found, next })
+const well = (check: string, found: string): DoctorFinding => ({ check, status: 'well', found })
+const note = (check: string, found: string, next: string): DoctorFinding => ({ check, status: 'note', found, next })
+const broken = (check: string, found: string, next: string): DoctorFinding => ({ check, status: 'broken', found, next })
 const refused = (check: string, refusal: Refusal) => broken(check, refusal.reason, hintOf(refusal))
 
 const NODE_MIN = [24, 12] as const
@@ -101,7 +101,7 @@ async function checkDatabase(config: Config, deep: boolean): Promise<DoctorFindi
     const status = await migrationStatus(store.value.url)
     return [
       well('database', store.value.label),
-      { check: 'durability', state: facts.fsync === 'on' ? 'well' : 'note', found: kept },
+      { check: 'durability', status: facts.fsync === 'on' ? 'well' : 'note', found: kept },
       connectionFinding(room, config.poolMax),
       status.ok ? schemaFinding(status.value) : refused('schema', status),
       ...(await checkStuck(store.value.url)),
@@ -202,7 +202,7 @@ async function checkServerProcess(config: Config): Promise<DoctorFinding> {
     const health = (await answer.json()) as { status?: string; version?: string }
     const found = `${address} answers ${health.status ?? answer.status}, version ${health.version ?? 'unknown'}`
     if (!answer.ok) return broken('server', found, `See ${address}/health.`)
-    return { check: 'server', state: health.version === version ? 'well' : 'note', found }
+    return { check: 'server', status: health.version === version ? 'well' : 'note', found }
   } catch {
     return note('server', `nothing answers at ${address}`, 'Start it with `concord up`.')
   }

@@ -1,12 +1,23 @@
 /** `concord inbox`, `approve` and `deny`: the approvals that wait for a person, and that person's decision. */
 import type { ApprovalView, ResolvedApprovalView, ReviewPacket } from '#domains/approvals'
+import type { meView } from '#domains/identity'
 import { decodeId } from '#kernel/ids'
 import { type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { sayStatus } from './command-view.ts'
 import { parseNamed } from './json-source.ts'
-import { moreOf, type PageFlags, paging, type Said, verb, type Verbs } from './noun.ts'
+import {
+  moreOf,
+  type PageFlags,
+  paging,
+  type Said,
+  table,
+  type TableColumns,
+  verb,
+  type Verbs,
+  type ViewOf,
+} from './noun.ts'
 import { formatFacts } from './layout.ts'
 import { type Cli, colorsOf, shortJson, type Terminal } from './terminal.ts'
 import { sayTime } from './times.ts'
@@ -32,7 +43,9 @@ export function approvalVerbs(cli: Cli): Verbs {
         const count = `${unread}${unread === UNREAD_MAX ? ' or more' : ''}`
         if (unread > 0) terminal.err(`unread messages: ${count}; \`concord notifications list --unread\` shows them\n`)
         if (page.items.length === 0)
-          return ['', all === true ? 'Nothing is waiting.\n' : 'Nothing is waiting for you.\n']
+          return all === true
+            ? ['', 'Nothing is waiting.\n']
+            : [await listOwnWaiting(cli), 'Nothing is waiting for you.\n']
         return [page.items.map((item) => formatApproval(terminal, item)).join('\n'), moreOf(page)]
       },
     }),
@@ -69,6 +82,21 @@ export function approvalVerbs(cli: Cli): Verbs {
       say: (approval, id) => sayDecided(id, approval),
     }),
   }
+}
+
+/** What the caller asked for and others have to decide. Empty if there is nothing, or no answer. */
+async function listOwnWaiting(cli: Cli): Promise<string> {
+  const me = await askServer<ViewOf<typeof meView>>(cli, 'GET', '/me')
+  const open = await askServer<Page<ApprovalView>>(cli, 'GET', `/approvals${queryOf({ limit: UNREAD_MAX })}`)
+  if (!me.ok || !open.ok) return ''
+  const own = open.value.items.filter(({ requested_by }) => requested_by === me.value.user_id)
+  const columns: TableColumns<ApprovalView> = {
+    'you asked for': ({ packet }) => (packet as Partial<ReviewPacket>).requested_action?.summary,
+    'waits for': ({ approver, approver_name }) => approver_name ?? approver,
+    until: ({ expires_at }, when) => expires_at && when(expires_at),
+    command: ({ command_id }) => command_id,
+  }
+  return own.length === 0 ? '' : table(cli.terminal, columns, own)
 }
 
 /** Returns zero if the server does not answer. */

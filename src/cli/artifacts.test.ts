@@ -124,13 +124,14 @@ describe('concord artifacts', () => {
     const answers = { [one]: aView(), [`${one}/content`]: content }
     const first = await runAgainst(answers, ['artifacts', 'get', ID], { folder })
     assert.equal(first.code, 0, first.err)
+    assert.ok(first.out.startsWith(`saved ${join(folder, 'report.json')} (`), first.out)
     assert.equal(await readFile(join(folder, 'report.json'), 'utf8'), bytes)
     await writeFile(join(folder, 'report.json'), 'mine')
     const again = await runAgainst(answers, ['artifacts', 'get', ID], { folder })
     assert.equal(again.code, 64)
     assert.equal(await readFile(join(folder, 'report.json'), 'utf8'), 'mine')
     const forced = await runAgainst(answers, ['artifacts', 'get', ID, '--force', '--json'], { folder })
-    assert.deepEqual(JSON.parse(forced.out), { file: 'report.json', size_bytes: bytes.length, checksum })
+    assert.deepEqual(JSON.parse(forced.out), { file: join(folder, 'report.json'), size_bytes: bytes.length, checksum })
   })
 
   test('get keeps nothing of content that is wrong, cut or missing, and follows no folder in a name', async () => {

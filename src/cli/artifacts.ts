@@ -7,6 +7,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, openClient, pathOf, queryOf } from './client.ts'
 import { drawMermaid, drawText, type LineageView } from './lineage.ts'
+import { findNames, type NameOf } from './names.ts'
 import { withHint } from './next-hint.ts'
 import { listVerb, noun, type PageFlags, paging, verb } from './noun.ts'
 import { formatFacts } from './layout.ts'
@@ -43,7 +44,10 @@ export const artifacts = noun('list artifacts, download them, show where they co
     description: 'show one artifact: its type, its creator, who may see it',
     examples: [`concord artifacts show ${ID}`],
     ask: (id: string) => askServer<ArtifactView>(cli, 'GET', pathOf('artifact', id)),
-    say: (artifact) => formatArtifact(cli.terminal, artifact),
+    say: async (artifact) => {
+      const nameOf = await findNames(cli, [artifact.created_by])
+      return formatArtifact(cli.terminal, artifact, nameOf)
+    },
   }),
   'get <id>': verb({
     description: 'download the content into a file and verify its checksum',
@@ -58,7 +62,7 @@ export const artifacts = noun('list artifacts, download them, show where they co
       const found = await askServer<ArtifactView>(cli, 'GET', path)
       return found.ok ? download(cli, path.value, found.value, flags) : found
     },
-    say: ({ file, size_bytes }) => `${showLine(file)}: ${size_bytes} bytes, checksum verified\n`,
+    say: ({ file, size_bytes }) => `saved ${showLine(file)} (${size_bytes} bytes, checksum verified)\n`,
   }),
   'lineage <id>': verb<[string, { mermaid?: boolean }], LineageView>({
     description: 'show what an artifact was made from and what was made from it',
@@ -69,14 +73,14 @@ export const artifacts = noun('list artifacts, download them, show where they co
   }),
 }))
 
-function formatArtifact(terminal: Terminal, artifact: ArtifactView): string {
+function formatArtifact(terminal: Terminal, artifact: ArtifactView, nameOf: NameOf): string {
   const { title, artifact_type, artifact_id, version, status, next } = artifact
   const facts = formatFacts(terminal, 9, [
     ['status', `${wordsOf(status)}${next.length > 0 ? `; can become ${next.map(wordsOf).join(', ')}` : ''}`],
     ['version', `${version}${artifact.superseded_by === null ? '' : `, replaced by ${artifact.superseded_by}`}`],
     [
       'made by',
-      `${artifact.command_id} for ${showLine(artifact.created_by)} at ${sayTime(terminal, artifact.created_at)}`,
+      `${artifact.command_id} for ${showLine(nameOf(artifact.created_by))} at ${sayTime(terminal, artifact.created_at)}`,
     ],
     [
       'content',
@@ -123,7 +127,7 @@ async function download(
     if (got.checksum !== artifact.checksum)
       return refuse('artifacts.content.altered', 'The content does not match the checksum of the artifact.', { hint })
     await rename(beside, file)
-    return accept({ file: name, ...got })
+    return accept({ file, ...got })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     return refuse('app.server.unreachable', `The download did not complete: ${why}`, { hint })

@@ -5,7 +5,7 @@ import { version } from '#app/version'
 import { runAgainst } from '#test/recorded-server'
 
 const [major = '0', minor = '0'] = version.split('.')
-const list = { 'GET /commands?limit=50': { items: [], next_cursor: null } }
+const list = { 'GET /commands?housekeeping=false&limit=50': { items: [], next_cursor: null } }
 const ask = (server: string | undefined) =>
   runAgainst(list, ['commands', 'list', '--json'], server === undefined ? {} : { version: server })
 

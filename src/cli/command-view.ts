@@ -2,6 +2,7 @@
 import { InvalidArgumentError } from 'commander'
 import type { ApprovalView } from '#domains/approvals'
 import type { commandView, effectView, NextMove } from '#domains/commands'
+import { withShownIds } from '#kernel/ids'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
 import { didYouMean } from '#kernel/nearest'
@@ -60,11 +61,22 @@ export function formatCommand(terminal: Terminal, command: CommandView, effects:
     ['run', attempt > 1 ? String(attempt) : null],
     ['payload', shortJson(command.payload)],
     ['undo', command.undo && `${command.undo.command_id} ${sayStatus(command.undo.status)}`],
-    ['result', command.result === null ? null : shortJson(command.result, 2_000)],
     ['error', error && `${showText(error)}${error_class === null ? '' : ` (${showLine(error_class)})`}`],
   ])
   const title = `${bold(titleOf(command))} ${tint(terminal, sayStatus(command.status), command.status)}`
-  return `${title}\n${facts}${formatNext(terminal, command)}${formatEffects(terminal, effects)}`
+  const result = command.result === null ? '' : `\n${formatResult(terminal, command.result)}`
+  return `${title}\n${facts}${result}${formatNext(terminal, command)}${formatEffects(terminal, effects)}`
+}
+
+/** One line for each field; a text of several lines is a block. */
+export function formatResult(terminal: Terminal, result: unknown): string {
+  const shown = withShownIds(result)
+  if (typeof shown !== 'object' || shown === null || Array.isArray(shown)) return `result  ${shortJson(shown, 2_000)}\n`
+  const facts = Object.entries(shown).map(([name, value]): Fact => {
+    const text = typeof value === 'string' ? showText(value).trimEnd() : shortJson(value, 2_000)
+    return [showLine(name), text.includes('\n') ? `\n${text}` : text]
+  })
+  return `result\n${formatFacts(terminal, Math.max(0, ...facts.map(([name]) => name.length)), facts)}`
 }
 
 /** The command line for an action. While Concord acts by itself, and for the actions of a newer server, the explanation says more. */

@@ -11,14 +11,10 @@ describe('commands list', () => {
       items: [aCommandView({ status: 'waiting_for_approval', task_name: 'Refund\u001b[2J\nOrder' })],
       next_cursor: 'c1',
     }
-    const { code, out, err, heard } = await runAgainst({ 'GET /commands?status=waiting_for_approval&limit=1': page }, [
-      'commands',
-      'list',
-      '--status',
-      'waiting_for_approval',
-      '--limit',
-      '1',
-    ])
+    const { code, out, err, heard } = await runAgainst(
+      { 'GET /commands?status=waiting_for_approval&housekeeping=false&limit=1': page },
+      ['commands', 'list', '--status', 'waiting_for_approval', '--limit', '1'],
+    )
     assert.equal(code, 0, err)
     assert.equal(heard.length, 1)
     assert.equal(out.split('\n').length, 3)
@@ -31,7 +27,10 @@ describe('commands list', () => {
       aCommandView({ status: 'cancelled', error: 'no', error_class: 'policy_denied' }),
       aCommandView({ status: 'cancelled', error: null, error_class: null }),
     ]
-    const { out } = await runAgainst({ 'GET /commands?limit=50': { items, next_cursor: null } }, ['commands', 'list'])
+    const { out } = await runAgainst({ 'GET /commands?housekeeping=false&limit=50': { items, next_cursor: null } }, [
+      'commands',
+      'list',
+    ])
     const [, refused, given] = out.split('\n')
     assert.match(refused ?? '', /cancelled \(policy denied\)/)
     assert.doesNotMatch(given ?? '', /\(/)
@@ -39,7 +38,7 @@ describe('commands list', () => {
 
   test('a page behind another is asked for by its cursor; --json is the page as it came', async () => {
     const page = { items: [aCommandView()], next_cursor: null }
-    const { out } = await runAgainst({ 'GET /commands?limit=50&cursor=c1': page }, [
+    const { out } = await runAgainst({ 'GET /commands?housekeeping=false&limit=50&cursor=c1': page }, [
       'commands',
       'list',
       '--cursor',
@@ -49,11 +48,40 @@ describe('commands list', () => {
     assert.deepEqual(JSON.parse(out), page)
   })
 
+  test('short pages are read until the list is full; the filters go to the server, and --all shows the housekeeping', async () => {
+    const short = (count: number, next_cursor: string | null) => ({
+      items: Array.from({ length: count }, () => aCommandView()),
+      next_cursor,
+    })
+    const { out, err, heard } = await runAgainst(
+      {
+        'GET /commands?housekeeping=false&limit=3': short(0, 'c1'),
+        'GET /commands?housekeeping=false&limit=3&cursor=c1': short(2, 'c2'),
+        'GET /commands?housekeeping=false&limit=1&cursor=c2': short(1, 'c3'),
+      },
+      ['commands', 'list', '--limit', '3'],
+    )
+    assert.deepEqual([heard.length, out.split('\n').length], [3, 5])
+    assert.match(err, /--cursor c3/)
+    for (const [args, query] of [
+      [['--all'], 'limit=50'],
+      [['--task', 'Pay'], 'task_name=Pay&limit=50'],
+      [
+        ['--after', '2026-05-01T10:00:00Z', '--before', '2026-05-02T10:00:00Z', '--all'],
+        'created_after=2026-05-01T10%3A00%3A00Z&created_before=2026-05-02T10%3A00%3A00Z&limit=50',
+      ],
+      [['--ingress', 'webhook', '--trace', 'trace_1'], 'ingress=webhook&trace_id=trace_1&housekeeping=false&limit=50'],
+    ] as const) {
+      const said = await runAgainst({ [`GET /commands?${query}`]: short(1, null) }, ['commands', 'list', ...args])
+      assert.equal(said.code, 0, said.err)
+    }
+  })
+
   test('an empty list says where to begin, on standard error', async () => {
-    const { code, out, err } = await runAgainst({ 'GET /commands?limit=50': { items: [], next_cursor: null } }, [
-      'commands',
-      'list',
-    ])
+    const { code, out, err } = await runAgainst(
+      { 'GET /commands?housekeeping=false&limit=50': { items: [], next_cursor: null } },
+      ['commands', 'list'],
+    )
     assert.deepEqual([code, out], [0, ''])
     assert.match(err, /concord task-types/)
   })

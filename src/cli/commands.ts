@@ -7,14 +7,14 @@ import type {
   submittedView,
   undoPreviewView,
 } from '#domains/commands'
-import { refuse } from '#kernel/refusal'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { type CommandView, formatCommand, listWhoAnswers, parseStatus, sayStatus, statusWords } from './command-view.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
 import {
   action,
-  listVerb,
+  moreOf,
   noun,
   type PageFlags,
   paging,
@@ -31,26 +31,69 @@ import { sayClock } from './times.ts'
 const ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
 const REASON = ['--reason <text>', 'the reason, for the record'] as const
 
+type Listed = ViewOf<typeof listedCommandView>
+type ListFlags = PageFlags &
+  Partial<Record<'status' | 'task' | 'by' | 'after' | 'before' | 'ingress' | 'trace', string>> & {
+    readonly all?: boolean
+    readonly include?: string
+  }
+
+/** A page of a filter without an index looks at some hundred commands, so a list may need several. */
+const PAGES_MAX = 25
+
+async function listWanted(
+  cli: Cli,
+  { limit, cursor, include, all, ...flags }: ListFlags,
+): Promise<Decision<Page<Listed>>> {
+  const { status, task, by, after, before, ingress, trace } = flags
+  const filters = { status, task_name: task, requested_by: by, created_after: after, created_before: before, ingress }
+  // The housekeeping has its own tasks and requesters, so these filters leave it out or ask for it.
+  const housekeeping = all === true || task !== undefined || by !== undefined ? undefined : 'false'
+  const items: Listed[] = []
+  let next = cursor
+  for (let pages = 0; pages < PAGES_MAX && items.length < limit; pages++) {
+    const left = limit - items.length
+    const query = queryOf({ ...filters, trace_id: trace, housekeeping, limit: left, cursor: next, include })
+    const page = await askServer<Page<Listed>>(cli, 'GET', `/commands${query}`)
+    if (!page.ok) return page
+    items.push(...page.value.items)
+    next = page.value.next_cursor ?? undefined
+    if (next === undefined) break
+  }
+  return accept({ items, next_cursor: next ?? null })
+}
+
+const columns: TableColumns<Listed> = {
+  id: ({ command_id }) => command_id,
+  status: statusWords,
+  created: ({ created_at }, when) => when(created_at),
+  task: ({ task_name, command_type }) => task_name ?? command_type,
+}
+
 export const commands = noun('list commands, show one, supply missing input', (cli) => ({
-  list: listVerb<ViewOf<typeof listedCommandView>, [PageFlags & { status?: string; include?: string }]>({
+  list: verb({
     description: 'list the commands of the workspace, newest first',
     options: [
       ...paging,
       ['--status <status>', 'only this status, like failed or waiting_for_approval', parseStatus],
+      ['--task <name>', 'only this task'],
+      ['--by <id>', 'only of this requester, like user_0197…'],
+      ['--after <time>', 'only created at this time or later, like 2026-05-01T10:00:00Z'],
+      ['--before <time>', 'only created before this time'],
+      ['--ingress <way>', 'only those that came this way, like agent_action'],
+      ['--trace <id>', 'only of this trace'],
+      ['--all', 'with the commands that Concord submits for itself, like Expire Pending Approvals'],
       ['--include <fields>', 'payload, result or payload,result; shown with --json'],
     ],
     examples: [
       'concord commands list --status failed --limit 20',
       'concord --json commands list --include payload,result',
     ],
-    at: ({ status, limit, cursor, include }) => `/commands${queryOf({ status, limit, cursor, include })}`,
-    none: () => 'There are none. `concord task-types` lists what can be submitted.',
-    columns: {
-      id: ({ command_id }) => command_id,
-      status: statusWords,
-      created: ({ created_at }, when) => when(created_at),
-      task: ({ task_name, command_type }) => task_name ?? command_type,
-    },
+    ask: (flags: ListFlags) => listWanted(cli, flags),
+    say: (page) =>
+      page.items.length === 0 && !page.next_cursor
+        ? ['', 'There are none. `concord task-types` lists what can be submitted.\n']
+        : [page.items.length === 0 ? '' : table(cli.terminal, columns, page.items), moreOf(page)],
   }),
   'show <id>': action({
     description: 'show the status of a command, what can happen next and its effects',

@@ -22,7 +22,7 @@ export const doctor = (cli: Cli): Add =>
       const { examine } = await import('#app/examine')
       const findings = await examine(config.value, { deep: options.deep === true })
       await showAnswer(cli, accept({ findings }), () => findings.map((each) => formatFinding(terminal, each)).join(''))
-      const broken = findings.filter((finding) => finding.state === 'broken')
+      const broken = findings.filter((finding) => finding.status === 'broken')
       const [first] = broken
       if (!first) return accept(undefined)
       const hint = first.next === undefined ? {} : { hint: first.next }
@@ -32,7 +32,9 @@ export const doctor = (cli: Cli): Add =>
 
 function formatFinding(terminal: Terminal, finding: DoctorFinding): string {
   const color = colorsOf(terminal)
-  const mark = { well: color.green('ok    '), note: color.yellow('note  '), broken: color.red('broken') }[finding.state]
+  const mark = { well: color.green('ok    '), note: color.yellow('note  '), broken: color.red('broken') }[
+    finding.status
+  ]
   const next = finding.next === undefined ? '' : `\n        next: ${finding.next}`
   return `${mark}  ${finding.check}: ${finding.found}${next}\n`
 }

@@ -2,46 +2,61 @@
 import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { type Client, openClient } from './client.ts'
+import { actorOf, type ToldEvent, sayEvent } from './event-sentence.ts'
+import { wrap } from './layout.ts'
+import { findNames } from './names.ts'
 import { withHint } from './next-hint.ts'
 import { action, noun } from './noun.ts'
-import { colorsOf, shortJson, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, type Terminal } from './terminal.ts'
+import { sayClock } from './times.ts'
 import { readServerEvents, type ServerEvent } from '#client'
 
 const RECONNECT_MS = 1_000
 /** The cursor before the first event. */
 const FEED_START = 'start'
 
-type TailOptions = { after?: string; fromStart?: boolean; type?: string; once?: boolean; skipArchived?: boolean }
+type Tell = (event: ServerEvent) => Promise<void>
+type TailOptions = {
+  after?: string
+  fromStart?: boolean
+  type?: string
+  command?: string
+  once?: boolean
+  skipArchived?: boolean
+}
 
 export const events = noun('follow events', (cli) => ({
   tail: action({
-    description: 'print events as they are committed',
+    description: 'print one sentence for each event as it is committed; with --json one line of JSON',
     options: [
       ['--from-start', 'start with the first event of the workspace'],
       ['--after <cursor>', 'continue after this cursor (`--json` shows one with every event)'],
       ['--type <type>', 'only events of this type'],
+      ['--command <id>', 'only events of this command'],
       ['--skip-archived', 'continue although events after the cursor are in the archive'],
       ['--once', 'stop after all events committed so far'],
     ],
-    examples: ['concord events tail --type status_changed'],
+    examples: [
+      'concord events tail --type status_changed',
+      'concord events tail --from-start --command cmd_0197f3b2c4d57a8e9b0c1d2e3f405170',
+    ],
     async run(options: TailOptions) {
       const client = openClient(cli.terminal)
-      return client.ok ? follow(cli.terminal, client.value, options, cli.isJson()) : client
+      return client.ok ? follow(cli, client.value, options) : client
     },
   }),
 }))
 
-async function follow(
-  terminal: Terminal,
-  client: Client,
-  options: TailOptions,
-  json: boolean,
-): Promise<Decision<undefined>> {
+async function follow(cli: Cli, client: Client, options: TailOptions): Promise<Decision<undefined>> {
+  const { terminal } = cli
+  const json = cli.isJson()
+  const tell = json ? printJson(terminal) : openSentences(cli, options.command === undefined)
   let cursor = options.after ?? (options.fromStart === true ? FEED_START : undefined)
   for (let attempt = 0; !terminal.stop.aborted; attempt++) {
     const query = new URLSearchParams()
     if (cursor !== undefined) query.set('after', cursor)
     if (options.type !== undefined) query.set('type', options.type)
+    if (options.command !== undefined) query.set('command_id', options.command)
     if (options.once === true) query.set('until', 'now')
     if (options.skipArchived === true) query.set('archived', 'skip')
     const stream = await client.open(`/events?${query.toString()}`)
@@ -56,7 +71,7 @@ async function follow(
       for await (const event of readServerEvents(stream.value)) {
         if (event.id !== undefined) cursor = event.id
         if (event.type === 'end') isWhole = true
-        else if (event.data !== '') show(terminal, event, json)
+        else if (event.data !== '') await tell(event)
       }
       if (options.once === true && isWhole) return accept(undefined)
     } catch (error) {
@@ -69,16 +84,35 @@ async function follow(
   return accept(undefined)
 }
 
-/** As wide as most types: a stream cannot know the widest in advance. */
-const TYPE_CHARS = 20
+function printJson({ out }: Terminal): Tell {
+  return ({ id, data }) => {
+    out(`${JSON.stringify({ cursor: id, ...(JSON.parse(data) as object) })}\n`)
+    return Promise.resolve()
+  }
+}
 
-function show(terminal: Terminal, event: ServerEvent, json: boolean): void {
-  if (json) return terminal.out(`${JSON.stringify({ cursor: event.id, ...(JSON.parse(event.data) as object) })}\n`)
-  const color = colorsOf(terminal)
-  const row = JSON.parse(event.data) as { event_type: string; actor: string; created_at: string; payload: unknown }
-  terminal.out(
-    `${color.dim(row.created_at)}  ${color.bold(showLine(row.event_type).padEnd(TYPE_CHARS))}  ${showLine(row.actor)}  ${color.dim(shortJson(row.payload))}\n`,
-  )
+/** Keeps the names of people and the tasks of commands that it has met. */
+function openSentences(cli: Cli, withCommand: boolean): Tell {
+  const { terminal } = cli
+  let last: string | null = null
+  const [people, tasks] = [new Map<string, string>(), new Map<string | null, string>()]
+  const clock = (instant: string) => sayClock(terminal, instant)
+  return async ({ data }) => {
+    const event = JSON.parse(data) as ToldEvent
+    const { command_id: id, payload } = event
+    if (event.event_type === 'command_created')
+      tasks.set(id, showLine(String(payload['task_name'] ?? payload['command_type'])))
+    const nameOf = await findNames(cli, [actorOf(event.actor), actorOf(payload['approver'])], people)
+    const who = (actor: unknown) => nameOf(actorOf(actor))
+    const sentence = sayEvent(event, { task: tasks.get(id) ?? 'The command', who, clock })
+    const at = clock(event.created_at)
+    // The id is shown where it changes: events of one command mostly come together.
+    const shown = [sentence, withCommand && id !== last ? id : null].filter(Boolean).join('  ')
+    last = id
+    const lines = wrap(shown, (terminal.columns ?? Number.POSITIVE_INFINITY) - at.length - 2)
+    const { dim } = colorsOf(terminal)
+    terminal.out(`${dim(at)}  ${lines.join(`\n${' '.repeat(at.length + 2)}`)}\n`)
+  }
 }
 
 function pause(ms: number, stop: AbortSignal): Promise<void> {

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { judgeFindings } from './history.ts'
 
-const finding = (state: 'whole' | 'missing' | 'damaged' | 'surplus') => ({
-  file: `${state}.gz`,
-  state,
+const finding = (status: 'whole' | 'missing' | 'damaged' | 'surplus') => ({
+  file: `${status}.gz`,
+  status,
   events: 1,
   found: null,
 })

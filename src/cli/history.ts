@@ -130,20 +130,22 @@ function sayHistory(terminal: Terminal, { archived, events }: HistoryView): void
 
 function sayVerified(terminal: Terminal, findings: readonly ArchiveFinding[]): void {
   if (terminal.isTty && findings.length > 0) terminal.err('\n')
-  const whole = findings.filter(({ state }) => state === 'whole')
+  const whole = findings.filter(({ status }) => status === 'whole')
   const events = whole.reduce((sum, finding) => sum + (finding.events ?? 0), 0)
   if (findings.length === 0) return terminal.out('Nothing is archived yet\n')
   terminal.out(`${counted(whole.length, 'file')} with ${counted(events, 'event')} verified\n`)
-  const rest = findings.filter(({ state }) => state !== 'whole')
+  const rest = findings.filter(({ status }) => status !== 'whole')
   if (rest.length === 0) return
   // The file has its own column.
-  const rows = rest.map(({ state, file, found }) => [state, file, (found ?? '').replace(`${file} `, '')].map(showLine))
+  const rows = rest.map(({ status, file, found }) =>
+    [status, file, (found ?? '').replace(`${file} `, '')].map(showLine),
+  )
   terminal.out(formatTable(terminal, ['status', 'file', 'found'], rows, { long: 'wrap' }))
 }
 
 /** A stopped check has not read every file. */
 export function judgeFindings(findings: readonly ArchiveFinding[], isStopped: boolean): Decision<undefined> {
-  const bad = findings.filter(({ state }) => state === 'missing' || state === 'damaged')
+  const bad = findings.filter(({ status }) => status === 'missing' || status === 'damaged')
   if (bad.length === 0) {
     if (!isStopped) return accept(undefined)
     return refuse('cli.wait.ended', 'The check was stopped before it ended.', { hint: 'Run it again.' })

@@ -81,6 +81,20 @@ describe('inbox', () => {
     const empty = { items: [], next_cursor: null }
     const { code, out, err } = await runAgainst({ [MINE]: empty }, ['inbox'])
     assert.deepEqual([code, out, err], [0, '', 'Nothing is waiting for you.\n'])
+    const mine = anApprovalView({ may_decide: false })
+    const others = anApprovalView({ may_decide: false, requested_by: 'user_0197f3b2c4d57a8e9b0c1d2e3f405199' })
+    const asked = await runAgainst(
+      {
+        [MINE]: empty,
+        'GET /me': { user_id: mine.requested_by },
+        'GET /approvals?limit=500': { items: [mine, others], next_cursor: null },
+      },
+      ['inbox'],
+    )
+    assert.match(
+      asked.out,
+      /^you asked for +waits for +until +command\nRefund an order\. +role:finance +01 May 2999 10:00, in \d+ d +cmd_0197\w+\n$/,
+    )
     const page = { items: [anApprovalView()], next_cursor: null }
     assert.deepEqual(JSON.parse((await runAgainst({ [MINE]: page }, ['inbox', '--json'])).out), page)
   })

@@ -54,7 +54,7 @@ export const directVerb = (cli: Cli): Add =>
       const { toJobReportView } = await import('#app/scheduler')
       const said = await showAnswer(cli, mapAnswer(finished, toJobReportView), ({ job, run }) => [
         '',
-        `${job.job_id} ${(run?.status ?? job.state).toLowerCase()}${run?.error == null ? '' : `: ${run.error}`}\n`,
+        `${job.job_id} ${(run?.status ?? job.status).toLowerCase()}${run?.error == null ? '' : `: ${run.error}`}\n`,
       ])
       return said.ok && finished.ok ? judge(finished.value) : said
     },

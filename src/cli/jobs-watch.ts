@@ -65,8 +65,8 @@ function look(cache: QueueCache, jobs: Jobs): Decision<Picture> {
   })
 }
 
-function listReports(scheduler: Scheduler, jobs: Jobs, state: 'running' | 'finished'): Decision<readonly JobReport[]> {
-  const listed = jobs.listJobs(scheduler, { state, limit: state === 'running' ? 100 : 5 })
+function listReports(scheduler: Scheduler, jobs: Jobs, status: 'running' | 'finished'): Decision<readonly JobReport[]> {
+  const listed = jobs.listJobs(scheduler, { status, limit: status === 'running' ? 100 : 5 })
   return listed.ok ? reportsOf(scheduler, jobs, listed.value) : listed
 }
 

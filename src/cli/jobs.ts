@@ -27,7 +27,7 @@ import { type Terminal, tint } from './terminal.ts'
 import { sayTime } from './times.ts'
 
 type AddFlags = WorkFlags & { template?: string; priority?: number; notBefore?: string; group?: string }
-type ListFlags = { all?: true; state?: string; type?: string; limit?: number }
+type ListFlags = { all?: true; status?: string; type?: string; limit?: number }
 type MoveFlags = { front?: true; back?: true; before?: string; after?: string; priority?: number }
 type ReportView = ReturnType<Jobs['toJobReportView']>
 type JobView = ReturnType<Jobs['toJobView']>
@@ -62,14 +62,14 @@ export const jobs = noun('local jobs of one file, without a server', (cli) => ({
     say: ({ job_id }) => [`${job_id}\n`, 'queued; `concord scheduler run` runs it, `concord jobs watch` shows it\n'],
   }),
   list: fileVerb({
-    description: 'list running and queued jobs in dispatch order; or all jobs, or those of a state, newest first',
+    description: 'list running and queued jobs in dispatch order; or all jobs, or those of a status, newest first',
     options: [
-      ['--all', 'jobs of every state'],
-      ['--state <state>', 'queued, running, finished, completed, failed, skipped or cancelled'],
+      ['--all', 'jobs of every status'],
+      ['--status <status>', 'queued, running, finished, completed, failed, skipped or cancelled'],
       ['--type <type>', 'only this job type'],
       ['--limit <count>', 'maximum number of results (default: 50)', parseWhole],
     ],
-    examples: ['concord jobs list --state failed --limit 5'],
+    examples: ['concord jobs list --status failed --limit 5'],
     ask: ({ scheduler, jobs }: OnFile, flags: ListFlags) =>
       mapAnswer(listWanted(scheduler, jobs, flags), (rows) => ({ jobs: rows.map(jobs.toJobReportView) })),
     say: ({ jobs: rows }) => (rows.length === 0 ? 'no jobs\n' : table(cli.terminal, columns, rows)),
@@ -131,31 +131,31 @@ const columns = {
   job: ({ job }: ReportView) => job.job_id,
   type: ({ job }: ReportView) => job.job_type,
   status: ({ job, run }: ReportView) =>
-    run?.status?.toLowerCase() ?? (job.hold === null ? job.state : `${job.state} (${job.hold})`),
+    run?.status?.toLowerCase() ?? (job.hold === null ? job.status : `${job.status} (${job.hold})`),
   priority: ({ job }: ReportView) => String(job.priority),
   created: ({ job }: ReportView, when: When) => when(job.created_at),
   work: ({ job }: ReportView) => workText(job),
 }
 
 function listWanted(scheduler: Scheduler, jobs: Jobs, flags: ListFlags): Decision<readonly JobReport[]> {
-  const state = jobs.jobFilters.find((each) => each === flags.state)
-  if (flags.all === true && flags.state !== undefined) {
-    return refuse('cli.usage', '--all and --state cannot be combined.', { path: '--state', hint: 'Leave one out.' })
+  const status = jobs.jobFilters.find((each) => each === flags.status)
+  if (flags.all === true && flags.status !== undefined) {
+    return refuse('cli.usage', '--all and --status cannot be combined.', { path: '--status', hint: 'Leave one out.' })
   }
-  if (flags.state !== undefined && state === undefined) {
-    return refuse('cli.usage', `There is no state ${quote(flags.state)}.`, {
-      path: '--state',
+  if (flags.status !== undefined && status === undefined) {
+    return refuse('cli.usage', `There is no status ${quote(flags.status)}.`, {
+      path: '--status',
       hint: `Use ${jobs.jobFilters.join(', ')}.`,
-      ...didYouMean(flags.state, jobs.jobFilters),
+      ...didYouMean(flags.status, jobs.jobFilters),
     })
   }
   const page = fieldsOf({ limit: flags.limit }) as { limit?: number }
   const filter = { ...page, ...(flags.type === undefined ? {} : { jobType: flags.type }) }
-  if (flags.all === true || state !== undefined || flags.type !== undefined) {
-    const listed = jobs.listJobs(scheduler, { ...filter, ...(state === undefined ? {} : { state }) })
+  if (flags.all === true || status !== undefined || flags.type !== undefined) {
+    const listed = jobs.listJobs(scheduler, { ...filter, ...(status === undefined ? {} : { status }) })
     return listed.ok ? reportsOf(scheduler, jobs, listed.value) : listed
   }
-  const running = jobs.listJobs(scheduler, { ...page, state: 'running' })
+  const running = jobs.listJobs(scheduler, { ...page, status: 'running' })
   if (!running.ok) return running
   const queue = jobs.listQueue(scheduler, page)
   return queue.ok ? reportsOf(scheduler, jobs, [...running.value, ...queue.value.jobs]) : queue
@@ -163,7 +163,7 @@ function listWanted(scheduler: Scheduler, jobs: Jobs, flags: ListFlags): Decisio
 
 function describe(terminal: Terminal, { job, run, chain }: ReportView & { chain: readonly ReportView[] }): string {
   const when = (instant: string | null | undefined) => instant && sayTime(terminal, instant)
-  const status = tint(terminal, job.state)
+  const status = tint(terminal, job.status)
   return formatFacts(terminal, 10, [
     ['job', job.job_id],
     ['type', showLine(job.job_type)],

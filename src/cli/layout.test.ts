@@ -6,7 +6,7 @@ import stringWidth from 'string-width'
 import { aCommandView, COMMAND_ID, runAgainst } from '#test/recorded-server'
 import { sayClock, sayTime } from './times.ts'
 
-const LIST = 'GET /commands?limit=50'
+const LIST = 'GET /commands?housekeeping=false&limit=50'
 const items = [
   aCommandView({
     status: 'failed',

@@ -7,6 +7,8 @@ const GAP = '  '
 const CELL_MIN = 10
 /** People copy ids, so a column of ids keeps its width. */
 const ID = /^[a-z]+_[0-9a-f]{32}$/
+/** "14:03, 2 min ago", as `sayTime` writes it. */
+const TIME = /^.*\d\d:\d\d, (.+ ago|in .+|just now)$/
 const segmenter = new Intl.Segmenter()
 
 type Shape = {
@@ -18,13 +20,15 @@ type Shape = {
 export function formatTable(
   terminal: Terminal,
   head: readonly string[],
-  rows: readonly (readonly string[])[],
+  given: readonly (readonly string[])[],
   { long = 'cut' }: Shape = {},
 ): string {
-  const widths = fit(
-    head.map((title, at) => [title, ...rows.map((row) => row[at] ?? '')]),
-    terminal.columns,
-  )
+  const columnsOf = (cells: readonly (readonly string[])[]) =>
+    head.map((title, at) => [title, ...cells.map((row) => row[at] ?? '')])
+  const isWide = terminal.columns !== undefined && widthOf(columnsOf(given).map(widestOf)) > terminal.columns
+  // Where there is no room for both, the distance alone still says when.
+  const rows = isWide ? given.map((row) => row.map((cell) => TIME.exec(cell)?.[1] ?? cell)) : given
+  const widths = fit(columnsOf(rows), terminal.columns)
   const { bold } = colorsOf(terminal)
   const paint = (text: string, at: number) => (head[at] === 'status' ? tint(terminal, text) : text)
   const linesOf = (cells: readonly string[], show: typeof paint) => {
@@ -49,13 +53,15 @@ export function formatTable(
   return lines.map((line) => `${line}\n`).join('')
 }
 
+const widestOf = (cells: readonly string[]) => Math.max(...cells.map((cell) => stringWidth(cell)))
+const widthOf = (widths: readonly number[]) => widths.reduce((sum, each) => sum + each + GAP.length, -GAP.length)
+
 function fit(columns: readonly (readonly string[])[], width: number | undefined): readonly number[] {
   const fitted = columns.map(([title = '', ...cells]) => ({
-    width: Math.max(...[title, ...cells].map((cell) => stringWidth(cell))),
+    width: widestOf([title, ...cells]),
     min: cells.every((cell) => cell === '' || ID.test(cell)) ? Number.POSITIVE_INFINITY : CELL_MIN,
   }))
-  const total = () => fitted.reduce((sum, each) => sum + each.width + GAP.length, -GAP.length)
-  while (width !== undefined && total() > width) {
+  while (width !== undefined && widthOf(fitted.map((each) => each.width)) > width) {
     const [widest] = fitted.filter((each) => each.width > each.min).toSorted((one, other) => other.width - one.width)
     if (!widest) break
     widest.width -= 1
@@ -63,14 +69,9 @@ function fit(columns: readonly (readonly string[])[], width: number | undefined)
   return fitted.map((each) => each.width)
 }
 
-/** "14:03, 2 min ago": the distance alone still says when. */
-const TIME = /^.*\d\d:\d\d, (.+ ago|in .+|just now)$/
-
 /** Ends with an ellipsis if the text is wider. */
 export function cut(text: string, width: number): string {
   if (stringWidth(text) <= width) return text
-  const [, distance] = TIME.exec(text) ?? []
-  if (distance !== undefined && distance.length <= width) return distance
   let [kept, used] = ['', 1]
   for (const { segment } of segmenter.segment(text)) {
     used += stringWidth(segment)
@@ -82,12 +83,13 @@ export function cut(text: string, width: number): string {
 
 /** Breaks at spaces. A word that is wider than the line stays whole. */
 export function wrap(text: string, width: number): string[] {
+  if (stringWidth(text) <= width) return [text]
   const lines: string[] = []
   let line = ''
   for (const word of text.split(' ')) {
     const longer = line === '' ? word : `${line} ${word}`
     if (line !== '' && stringWidth(longer) > width) {
-      lines.push(line)
+      lines.push(line.trimEnd())
       line = word
     } else line = longer
   }
@@ -104,7 +106,10 @@ export function formatFacts(terminal: Terminal, width: number, facts: readonly F
     .map(([name, text]) => {
       if (!text) return ''
       const lines = text.split('\n').flatMap((part) => (part.startsWith('concord ') ? [part] : wrap(part, room)))
-      return `  ${name.padEnd(width)}  ${lines.join(`\n${indent}`)}\n`
+      return `${`  ${name.padEnd(width)}  ${lines[0]}`.trimEnd()}\n${lines
+        .slice(1)
+        .map((line) => `${indent}${line}\n`)
+        .join('')}`
     })
     .join('')
 }

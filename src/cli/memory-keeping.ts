@@ -3,6 +3,7 @@ import type { consentView, erasureView, forgetPreviewView, holdView } from '#dom
 import { shownId } from '#kernel/ids'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
+import { findNames, type NameOf } from './names.ts'
 import { limitOption, noun, type Said, type ViewOf, table, verb, type Verbs, type When } from './noun.ts'
 import { type Cli, colorsOf, type Terminal, wordsOf } from './terminal.ts'
 import { sayTime } from './times.ts'
@@ -59,13 +60,13 @@ export const consent = noun('grant, revoke and list consents', (cli) => {
   }
 })
 
-const holdColumns = {
+const holdColumns = (nameOf: NameOf) => ({
   id: ({ memory_hold_id }: HoldView) => memory_hold_id,
-  by: ({ placed_by }: HoldView) => placed_by,
+  by: ({ placed_by }: HoldView) => nameOf(placed_by),
   status: ({ released_at }: HoldView, when: When) =>
     released_at === null ? 'active' : `released ${when(released_at)}`,
   why: ({ reason }: HoldView) => reason,
-}
+})
 
 export const hold = noun('place, release and list holds (administrators)', (cli) => ({
   place: verb({
@@ -90,7 +91,13 @@ export const hold = noun('place, release and list holds (administrators)', (cli)
     examples: ['concord memory hold list --subject customer:4711'],
     ask: ({ subject }: { subject: string }) =>
       askServer<Page<HoldView>>(cli, 'GET', `/memory/holds${queryOf({ subject })}`),
-    say: ({ items }) => table(cli.terminal, holdColumns, items),
+    async say({ items }) {
+      const nameOf = await findNames(
+        cli,
+        items.map(({ placed_by }) => placed_by),
+      )
+      return table(cli.terminal, holdColumns(nameOf), items)
+    },
   }),
 }))
 
@@ -109,8 +116,8 @@ export function forgetVerbs(cli: Cli): Verbs {
         askServer<ErasureView | PreviewView>(cli, 'POST', yes === true ? '/memory/forget' : '/memory/forget/preview', {
           subject,
         }),
-      say(answer) {
-        if ('may_erase' in answer) return showPreview(terminal, answer)
+      async say(answer) {
+        if ('may_erase' in answer) return showPreview(cli, answer)
         const { memory_erasure_id: id } = answer
         const note = `requested; it waits for the data owner. \`concord memory erasure ${id}\` shows the certificate\n`
         return [`${id}\n`, note]
@@ -131,7 +138,8 @@ function formatCounts(counts: Readonly<Record<string, number>>): string {
   return kinds.map(([kind, count]) => `  ${String(count).padStart(6)}  ${wordsOf(kind)}\n`).join('')
 }
 
-function showPreview(terminal: Terminal, view: PreviewView): void {
+async function showPreview(cli: Cli, view: PreviewView): Promise<void> {
+  const { terminal } = cli
   const { bold } = colorsOf(terminal)
   terminal.out(`${bold(showLine(view.subject))}: this would be erased\n${formatCounts(view.counts)}`)
   for (const { kind, id, is_held } of view.items) {
@@ -139,7 +147,11 @@ function showPreview(terminal: Terminal, view: PreviewView): void {
     terminal.out(`  ${kind.padEnd(18)}  ${shown}${is_held ? '  held' : ''}\n`)
   }
   if (view.consents.length > 0) terminal.out(`\n${bold('consents')}\n${table(terminal, consentColumns, view.consents)}`)
-  if (view.holds.length > 0) terminal.out(`\n${bold('holds')}\n${table(terminal, holdColumns, view.holds)}`)
+  const nameOf = await findNames(
+    cli,
+    view.holds.map(({ placed_by }) => placed_by),
+  )
+  if (view.holds.length > 0) terminal.out(`\n${bold('holds')}\n${table(terminal, holdColumns(nameOf), view.holds)}`)
   terminal.err(
     view.may_erase
       ? 'nothing was changed; add --yes to request it\n'

@@ -5,6 +5,7 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { parseNamed } from './json-source.ts'
 import { consent, forgetVerbs, hold } from './memory-keeping.ts'
+import { findNames, type NameOf } from './names.ts'
 import { limitOption, listVerb, noun, type PageFlags, moreOf, paging, type ViewOf, verb } from './noun.ts'
 import { type Fact, formatFacts } from './layout.ts'
 import { colorsOf, shortJson, type Terminal, tint, wordsOf } from './terminal.ts'
@@ -30,7 +31,13 @@ type ProposeFlags = {
 
 export const memory = noun('search memories, propose new ones, forget', (cli) => {
   const { terminal } = cli
-  const formatOne = (candidate: CandidateView) => formatCandidate(terminal, candidate)
+  const formatAll = async (candidates: readonly CandidateView[]) => {
+    const nameOf = await findNames(
+      cli,
+      candidates.map(({ created_by }) => created_by),
+    )
+    return candidates.map((candidate) => formatCandidate(terminal, candidate, nameOf)).join('\n')
+  }
   const decide = (name: 'approve' | 'reject') => ({
     ask: (id: string, { reason }: { reason?: string }) =>
       askServer<CandidateView>(cli, 'POST', pathOf('memory_candidate', id, `/${name}`), fieldsOf({ reason })),
@@ -51,13 +58,14 @@ export const memory = noun('search memories, propose new ones, forget', (cli) =>
       at: (words, { subject, type, taskType, connector, limit }) =>
         `/memory${queryOf({ q: words, subject, memory_type: type, task_type: taskType, connector, limit })}`,
       none: () => 'No memory matches.',
-      each: (item) => formatMemory(terminal, item),
+      each: (item, nameOf) => formatMemory(terminal, item, nameOf),
+      people: ({ created_by }) => [created_by],
     }),
     'show <id>': verb({
       description: 'show one memory in any status; the read is recorded',
       examples: [`concord memory show ${MEMORY}`],
       ask: (id: string) => askServer<MemoryView>(cli, 'GET', pathOf('memory', id)),
-      say: (view) => formatMemory(terminal, view),
+      say: async (view) => formatMemory(terminal, view, await findNames(cli, [view.created_by])),
     }),
     propose: verb({
       description: 'propose a memory, which is written immediately or after an approval',
@@ -86,7 +94,7 @@ export const memory = noun('search memories, propose new ones, forget', (cli) =>
         const body = { subject, scope, memory_type: type, content: content.value, fact_key: key, confidence }
         return askServer<CandidateView>(cli, 'POST', '/memory', fieldsOf({ ...body, expires_at: expires, supersedes }))
       },
-      say: formatOne,
+      say: (candidate) => formatAll([candidate]),
     }),
     'candidates [id]': verb({
       description: 'list candidates, or show one with the consents of its subject',
@@ -97,11 +105,11 @@ export const memory = noun('search memories, propose new ones, forget', (cli) =>
         const path = id === undefined ? page : pathOf('memory_candidate', id)
         return askServer<CandidateView | Page<CandidateView>>(cli, 'GET', path)
       },
-      say(found, _, { status }) {
-        if (!('items' in found)) return formatOne(found)
+      async say(found, _, { status }) {
+        if (!('items' in found)) return formatAll([found])
         if (found.items.length === 0)
           return ['', status === undefined ? 'Nothing was proposed.\n' : 'No candidate has this status.\n']
-        return [found.items.map(formatOne).join('\n'), moreOf(found)]
+        return [await formatAll(found.items), moreOf(found)]
       },
     }),
     'approve <id>': verb({
@@ -131,21 +139,22 @@ function describe({ subject, memory_type, scope, sensitivity, fact_key }: Memory
   ]
 }
 
-function formatMemory(terminal: Terminal, memory: MemoryView): string {
+function formatMemory(terminal: Terminal, memory: MemoryView, nameOf: NameOf): string {
   const facts = formatFacts(terminal, 10, [
     ...describe(memory),
     ['status', tint(terminal, wordsOf(memory.status))],
-    ['sure', memory.confidence === null ? null : String(memory.confidence)],
+    ['confidence', memory.confidence === null ? null : String(memory.confidence)],
     ['until', memory.expires_at && sayTime(terminal, memory.expires_at)],
     ['replaced by', memory.superseded_by],
-    ['from', `${showLine(memory.created_by)}, ${sayTime(terminal, memory.created_at)}`],
+    ['from', `${showLine(nameOf(memory.created_by))}, ${sayTime(terminal, memory.created_at)}`],
     ['command', memory.command_id],
   ])
   return `${colorsOf(terminal).bold(shortJson(memory.content, 2_000))}  ${memory.memory_id}\n${facts}`
 }
 
-function formatCandidate(terminal: Terminal, candidate: CandidateView): string {
-  const { memory_candidate_id: id, status, consents, created_by } = candidate
+function formatCandidate(terminal: Terminal, candidate: CandidateView, nameOf: NameOf): string {
+  const { memory_candidate_id: id, status, consents } = candidate
+  const author = showLine(nameOf(candidate.created_by))
   const given = consents?.some(({ revoked_at }) => revoked_at === null)
   const facts = formatFacts(terminal, 10, [
     ...describe(candidate),
@@ -153,12 +162,12 @@ function formatCandidate(terminal: Terminal, candidate: CandidateView): string {
     ['consent', given === undefined ? null : given ? 'given' : 'none'],
     ['replaces', candidate.supersedes],
     ['became', candidate.memory_id],
-    ['from', `${showLine(created_by)}, ${sayTime(terminal, candidate.created_at)}`],
+    ['from', `${author}, ${sayTime(terminal, candidate.created_at)}`],
     ['command', candidate.command_id],
     [
       'next',
       status === 'awaiting_approval'
-        ? `a person other than ${showLine(created_by)} decides: concord memory approve ${id} | concord memory reject ${id} --reason "…"`
+        ? `a person other than ${author} decides: concord memory approve ${id} | concord memory reject ${id} --reason "…"`
         : null,
     ],
   ])

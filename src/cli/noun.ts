@@ -6,6 +6,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, type Page } from './client.ts'
 import { formatTable } from './layout.ts'
+import { findNames, type NameOf } from './names.ts'
 import type { Cli, Terminal, VerbResult } from './terminal.ts'
 import { sayTime } from './times.ts'
 
@@ -96,17 +97,21 @@ export function listVerb<Row, Args extends unknown[]>(
     /** Printed for an empty list. */
     none(...args: Args): string
     readonly columns?: TableColumns<Row>
-    each?(row: Row): string
+    each?(row: Row, nameOf: NameOf): string
+    /** The people whom `each` names. */
+    people?(row: Row): readonly string[]
   },
 ): Add {
   return (command, cli) =>
     verb<Args, Page<Row>>({
       ...help,
       ask: async (...args) => askServer<Page<Row>>(cli, 'GET', await help.at(...args)),
-      say(page, ...args) {
+      async say(page, ...args) {
         if (page.items.length === 0) return ['', `${help.none(...args)}\n`]
-        const { each, columns = {} } = help
-        return [each ? page.items.map(each).join('\n') : table(cli.terminal, columns, page.items), moreOf(page)]
+        const { each, people = () => [], columns = {} } = help
+        if (!each) return [table(cli.terminal, columns, page.items), moreOf(page)]
+        const nameOf = await findNames(cli, page.items.flatMap(people))
+        return [page.items.map((row) => each(row, nameOf)).join('\n'), moreOf(page)]
       },
     })(command, cli)
 }

@@ -1,5 +1,6 @@
 /** The command tree: every usage mistake exits 64 with the nearest right word; the help is pinned word by word. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -110,6 +111,29 @@ describe('usage', () => {
     assert.equal(code, 0)
     assert.match(out, /Usage: concord keys create/)
     assert.doesNotMatch((await run(['jobs', 'show', '-5'])).err, /Unknown option/)
+  })
+
+  test('completion prints a script that bash reads, made of the command tree', async () => {
+    const { code, out, err } = await run(['completion', 'bash'])
+    assert.equal(code, 0, err)
+    const complete = (line: string) => {
+      const words = line.split(' ')
+      const asked = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}`
+      const bash = spawnSync('bash', ['--norc', '-c', `${out}\n${asked}; _concord; echo "\${COMPREPLY[@]}"`], {
+        encoding: 'utf8',
+      })
+      assert.equal(bash.stderr, '')
+      return bash.stdout.trim()
+    }
+    assert.equal(complete('concord comm'), 'commands')
+    assert.equal(complete('concord commands s'), 'show')
+    assert.equal(complete('concord commands list --st'), '--status')
+    assert.equal(complete('concord jobs schedules e'), 'enable')
+    assert.equal(complete('concord commands show commands --js'), '--json')
+    for (const shell of ['zsh', 'fish']) assert.match((await run(['completion', shell])).out, / jobs schedules/)
+    const wrong = await run(['completion', 'bsh'])
+    assert.deepEqual([wrong.code, wrong.out], [64, ''])
+    assert.match(wrong.err, /Did you mean `bash`/)
   })
 
   test('help and version exit 0', async () => {

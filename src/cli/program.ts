@@ -6,6 +6,7 @@ import { kindOf } from '#refusals'
 import { approvalVerbs } from './approvals.ts'
 import { artifacts } from './artifacts.ts'
 import { commands, commandVerbs } from './commands.ts'
+import { completion } from './completion.ts'
 import { connectors } from './connectors.ts'
 import { dev } from './dev.ts'
 import { doctor } from './doctor.ts'
@@ -83,6 +84,7 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       people,
       events,
       history,
+      completion: completion(cli),
     },
     'Submit and follow work:': {
       'task-types': taskTypes,

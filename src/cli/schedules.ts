@@ -5,6 +5,7 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, listAll, queryOf } from './client.ts'
 import { hasJobSchedule } from './jobs-file.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
+import { findNames, type NameOf } from './names.ts'
 import { mapAnswer, noun, parseTime, parseWhole, type ViewOf, table, verb, type When } from './noun.ts'
 import { formatFacts } from './layout.ts'
 import type { Cli, Terminal } from './terminal.ts'
@@ -50,7 +51,7 @@ export const schedules = noun('schedules that submit commands (for local jobs se
           'GET',
           await pathOfSchedule(cli, 'next', named, queryOf({ occurrences: count })),
         ),
-      say: (schedule) => formatSchedule(cli.terminal, schedule),
+      say: async (schedule) => formatSchedule(cli.terminal, schedule, await findNames(cli, [schedule.created_by])),
     }),
     add: verb({
       description: 'create a schedule that submits a command with your rights',
@@ -126,7 +127,7 @@ function lastOf({ last_firing: last }: ScheduleView, when: When): string {
   return `${when(last.due_at)} ${last.command_id ?? `refused: ${last.refusal ?? ''}`}`
 }
 
-function formatSchedule(terminal: Terminal, each: ViewOf<typeof commandScheduleDetailView>): string {
+function formatSchedule(terminal: Terminal, each: ViewOf<typeof commandScheduleDetailView>, nameOf: NameOf): string {
   const when: When = (instant) => sayTime(terminal, instant)
   const facts = formatFacts(terminal, 8, [
     ['schedule', each.schedule_id],
@@ -134,7 +135,7 @@ function formatSchedule(terminal: Terminal, each: ViewOf<typeof commandScheduleD
     ['times', `${each.cron} ${each.time_zone}${each.enabled ? '' : ', switched off'}`],
     ['overlap', each.overlap],
     ['misfire', each.misfire],
-    ['from', each.origin === 'catalog' ? 'the catalog' : showLine(each.created_by)],
+    ['from', each.origin === 'catalog' ? 'the catalog' : showLine(nameOf(each.created_by))],
     ['last', showLine(lastOf(each, when))],
     ['so far', `${each.fired_count} fired, ${each.missed_count} missed, ${each.open_count} open`],
     ...each.next_occurrences.map((time, index) => [index === 0 ? 'next' : '', when(time)] as const),

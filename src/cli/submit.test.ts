@@ -5,7 +5,7 @@ import { aCommandView, COMMAND_ID, Problem, runAgainst } from '#test/recorded-se
 
 const POST = 'POST /commands'
 const GET = `GET /commands/${COMMAND_ID}`
-const submitted = { command_id: COMMAND_ID, state: 'queued', status: 'queued', trace_id: 'trace_1' }
+const submitted = { command_id: COMMAND_ID, status: 'queued', trace_id: 'trace_1' }
 const task = ['submit', 'Refund Order']
 
 describe('submit', () => {
@@ -68,17 +68,20 @@ describe('submit --wait', () => {
 
   test('says each status once, in order, shows the result, and exits 0 for success', async () => {
     const running = aCommandView({ status: 'running' })
-    const done = aCommandView({ status: 'succeeded', result: { refund: 'r1' } })
+    const done = aCommandView({ status: 'succeeded', result: { refund: 'r1', note: 'one\n  two\n' } })
     const answers = { [POST]: submitted, [GET]: [aCommandView(), running, running, done] }
     const { code, out, err } = await runAgainst(answers, wait)
     assert.equal(code, 0, err)
     const lines = out.trim().split('\n')
     assert.equal(lines[0], COMMAND_ID)
     assert.deepEqual(
-      lines.slice(1, -1).map((line) => line.split('  ')[1]),
+      lines.slice(1, -5).map((line) => line.split('  ')[1]),
       ['queued', 'running', 'succeeded'],
     )
-    assert.equal(lines.at(-1), 'result  {"refund":"r1"}')
+    assert.deepEqual(
+      lines.slice(-5).map((line) => line.trimEnd()),
+      ['result', '  refund  r1', '  note', '          one', '            two'],
+    )
   })
 
   test('a server that goes away meanwhile is asked again', async () => {

@@ -1,11 +1,12 @@
 /** `concord submit`: submits one task and, with --wait, follows it until it ends or waits for people. */
 import type { submittedView } from '#domains/commands'
 import { askServer, fieldsOf } from './client.ts'
-import { type CommandView, withWhoAnswers } from './command-view.ts'
+import { type CommandView, formatResult, withWhoAnswers } from './command-view.ts'
 import { followCommand, judgeRest } from './follow-command.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
 import { action, type Add, parseTime, type Said, type ViewOf, showAnswer } from './noun.ts'
-import { type Cli, colorsOf, type VerbResult, shortJson, wordsOf } from './terminal.ts'
+import { type Cli, colorsOf, tint, type VerbResult, wordsOf } from './terminal.ts'
+import { sayClock } from './times.ts'
 
 type Submitted = ViewOf<typeof submittedView>
 type SubmitOptions = JsonFlags & { key?: string; wait?: boolean; timeout?: number }
@@ -54,12 +55,12 @@ async function waitFor(cli: Cli, { command_id: commandId }: Submitted, timeoutMs
   const color = colorsOf(terminal)
   if (!json) terminal.out(`${commandId}\n`)
   const onStatus = ({ status, updated_at }: CommandView) => {
-    if (!json) terminal.out(`${color.dim(updated_at)}  ${color.bold(wordsOf(status))}\n`)
+    if (!json) terminal.out(`${color.dim(sayClock(terminal, updated_at))}  ${tint(terminal, wordsOf(status))}\n`)
   }
   const rested = await followCommand(terminal, { commandId, timeoutMs, onStatus })
   if (!rested.ok) return rested
   if (json) terminal.out(`${JSON.stringify(rested.value)}\n`)
-  else if (rested.value.result !== null) terminal.out(`result  ${shortJson(rested.value.result, 2_000)}\n`)
+  else if (rested.value.result !== null) terminal.out(formatResult(terminal, rested.value.result))
   const judged = judgeRest(rested.value)
   if (judged.ok || rested.value.status !== 'waiting_for_approval') return judged
   return withWhoAnswers(cli, judged, commandId)

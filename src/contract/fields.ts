@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { CRON_CHARS_MAX, parseCron, parseTimeZone, TIME_ZONE_CHARS_MAX, timeZoneForm } from '#kernel/cron'
 import { type DurationMs, durationForm, parseDuration } from '#kernel/duration'
 import { KEY_CHARACTERS_MAX } from '#kernel/idempotency-key'
-import { decodeId, type IdKind, idPrefixes } from '#kernel/ids'
+import { decodeId, type IdKind, idPrefixes, isTextId } from '#kernel/ids'
 import { parseInstant } from '#kernel/instant'
 import { isJsonObject, type JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
@@ -63,6 +63,31 @@ export function idField(kind: IdKind, noun?: string) {
     return id.ok || noun === undefined ? id : { ...id, reason: `${quote(text)} is not the id of a ${noun}.` }
   }
   return formField(decode, idForm(kind))
+}
+
+/** Several ids with commas between them. */
+export function idListField(kind: IdKind, countMax: number) {
+  const parse = (text: string): Decision<readonly string[]> => {
+    const ids = text.split(',').map((id) => decodeId(kind, id))
+    const wrong = ids.find((id) => !id.ok)
+    if (wrong) return wrong
+    if (ids.length <= countMax) return accept(ids.flatMap((id) => (id.ok ? id.value : [])))
+    return refuse('api.field.value', `These are ${ids.length} ids.`, { hint: `Send at most ${countMax}.` })
+  }
+  const { pattern, example } = idForm(kind)
+  const one = pattern.slice(1, -1)
+  return formField(parse, { pattern: `^${one}(?:,${one}){0,${countMax - 1}}$`, example })
+}
+
+/** A trace id of a command. */
+export function traceField() {
+  const parse = (text: string): Decision<string> =>
+    isTextId('trace', text)
+      ? accept(text)
+      : refuse('id_format', `${quote(text)} is not a trace id.`, {
+          hint: 'Send trace_ and up to 64 letters, digits, hyphens and underscores.',
+        })
+  return formField(parse, { pattern: '^trace_[0-9A-Za-z_-]{1,64}$', example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' })
 }
 
 /** An id as shown to callers. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openOperatedRoom } from '#test/operated-room'
 
-type Finding = { readonly check: string; readonly state: string; readonly found: string; readonly next?: string }
+type Finding = { readonly check: string; readonly status: string; readonly found: string; readonly next?: string }
 
 test('doctor --deep reports that all invariants hold, and names one that was broken behind Concord’s back', async (t) => {
   const { room, owner, concord } = await openOperatedRoom(t)
@@ -15,14 +15,14 @@ test('doctor --deep reports that all invariants hold, and names one that was bro
   }
   const well = await examine()
   assert.deepEqual(
-    well.findings.filter(({ check }) => check === 'records').map(({ state }) => state),
+    well.findings.filter(({ check }) => check === 'records').map(({ status }) => status),
     ['well'],
   )
   assert.equal(well.code, 0)
 
   await owner.query(`update concord.commands set status = 'failed' where command_id = $1`, [id])
   const ill = await examine()
-  const broken = ill.findings.filter(({ state }) => state === 'broken')
+  const broken = ill.findings.filter(({ status }) => status === 'broken')
   assert.deepEqual(
     broken.map(({ check }) => check.split(' ')[0]),
     ['C06', 'R01'],

@@ -56,9 +56,9 @@ describe('the first minutes', () => {
     assert.equal(refused.code, 77)
 
     const doctor = await runConcord(['--json', 'doctor'], { env })
-    const { findings } = JSON.parse(doctor.out) as { findings: { check: string; state: string }[] }
+    const { findings } = JSON.parse(doctor.out) as { findings: { check: string; status: string }[] }
     assert.deepEqual(
-      findings.filter((finding) => finding.state !== 'well'),
+      findings.filter((finding) => finding.status !== 'well'),
       [],
     )
 

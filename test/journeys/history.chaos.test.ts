@@ -66,7 +66,7 @@ test('[PER-09] the command line counts, archives, shows and verifies old history
   await writeFile(join(home, 'history', file), 'changed')
   const bad = await json(['history', 'verify'])
   assert.equal(bad.code, 75)
-  assert.equal((bad.said['files'] as { state: string }[]).filter(({ state }) => state === 'damaged').length, 1)
+  assert.equal((bad.said['files'] as { status: string }[]).filter(({ status }) => status === 'damaged').length, 1)
   const ill = await concord(['doctor', '--deep'])
   assert.match(ill.out, /broken {2}R02 the archive is readable: .*next: `concord history verify`/s)
   const elsewhere = await concord(['history', 'show', shown], { CONCORD_HISTORY_FOLDER: join(home, 'nowhere') })

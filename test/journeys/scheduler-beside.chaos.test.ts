@@ -8,7 +8,7 @@ import { openJobsHome } from '#test/jobs-home'
 import { until } from '#test/until'
 
 type Report = {
-  job: { job_id: string; state: string; hold: string | null }
+  job: { job_id: string; status: string; hold: string | null }
   run: { status: string; error: string | null } | null
 }
 
@@ -60,7 +60,7 @@ describe('run-direct beside a running scheduler', () => {
     await until(() => linesOf('pids').length === 3)
     direct.child.kill('SIGINT')
     assert.equal((await direct.ended).code, 65)
-    const { jobs } = await ask<{ jobs: Report[] }>('jobs', 'list', '--state', 'finished', '--limit', '1')
+    const { jobs } = await ask<{ jobs: Report[] }>('jobs', 'list', '--status', 'finished', '--limit', '1')
     assert.equal(jobs[0]?.run?.error, 'cancelled')
     assert.deepEqual(
       (await ask<{ reservations: { status: string }[] }>('reservations', 'list')).reservations[0]?.status,

@@ -8,8 +8,8 @@ import { openTestDb, type TestDb } from '#test/database'
 import { isAlive, openJobsHome } from '#test/jobs-home'
 import { until } from '#test/until'
 
-type Finding = { check: string; state: string; found: string }
-type Report = { job: { job_id: string; state: string }; run: { status: string; error: string | null } | null }
+type Finding = { check: string; status: string; found: string }
+type Report = { job: { job_id: string; status: string }; run: { status: string; error: string | null } | null }
 
 describe('the scheduler in concord up', () => {
   let database: TestDb
@@ -81,13 +81,13 @@ describe('the scheduler in concord up', () => {
       ...command('echo out', folder),
       wait: '60s',
     })
-    await until(async () => (await request<Report>(server, 'GET', `/jobs/${asked.job_id}`)).job.state === 'finished')
+    await until(async () => (await request<Report>(server, 'GET', `/jobs/${asked.job_id}`)).job.status === 'finished')
     assert.equal(await request<string>(server, 'GET', `/jobs/${asked.job_id}/logs`), 'out\n')
     assert.deepEqual(linesOf('ran'), ['http', 'cli', 'direct'])
     assert.ok(existsSync(join(folder, 'machine.db')))
     const { findings } = JSON.parse(await concord('doctor', '--json')) as { findings: Finding[] }
     const finding = findings.find((each) => each.check === 'scheduler')
-    assert.deepEqual([finding?.state, /sound and running/.test(finding?.found ?? '')], ['well', true])
+    assert.deepEqual([finding?.status, /sound and running/.test(finding?.found ?? '')], ['well', true])
     const second = await invoke('scheduler', 'run')
     assert.equal(second.code, 75)
     assert.equal((await request<Report>(server, 'GET', `/jobs/${job.job_id}`)).run?.status, 'COMPLETED')

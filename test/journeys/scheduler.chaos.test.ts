@@ -7,7 +7,7 @@ import { isAlive, openJobsHome } from '#test/jobs-home'
 import { until } from '#test/until'
 
 type Report = {
-  job: { job_id: string; state: string; retry_of: string | null }
+  job: { job_id: string; status: string; retry_of: string | null }
   run: { run_id: string; status: string; error: string | null; retry_decided: string | null } | null
   chain: Report[]
 }
@@ -61,7 +61,7 @@ describe('signals', () => {
     assert.equal(ended.code, 0, ended.err)
     assert.deepEqual(linesOf('ran'), ['1'])
     const states: (string | undefined)[] = []
-    for (const id of ids) states.push((await ask<Report>('jobs', 'show', id)).job.state)
+    for (const id of ids) states.push((await ask<Report>('jobs', 'show', id)).job.status)
     assert.deepEqual(states, ['finished', 'queued', 'queued'])
     await concord('scheduler', 'run', '--until-idle')
     assert.deepEqual(linesOf('ran'), ['1', '2', '3'])
@@ -100,7 +100,7 @@ describe('the commands', () => {
     assert.match(await concord('jobs', 'watch', '--once'), /1 running, 0 queued[\s\S]*running.*50%/)
     const { jobs } = await ask<{ jobs: Report[] }>('jobs', 'list')
     assert.deepEqual(
-      jobs.map(({ job }) => [job.job_id, job.state]),
+      jobs.map(({ job }) => [job.job_id, job.status]),
       [[id, 'running']],
     )
     assert.match(await concord('jobs', 'cancel', id), /asked to stop it/)
@@ -173,7 +173,7 @@ describe('the commands', () => {
         (each) => each.run?.status,
       )
     assert.deepEqual(await states('--all'), ['COMPLETED', 'FAILED', 'COMPLETED'])
-    assert.deepEqual(await states('--state', 'failed'), ['FAILED'])
+    assert.deepEqual(await states('--status', 'failed'), ['FAILED'])
     assert.deepEqual(await states(), [])
   })
 

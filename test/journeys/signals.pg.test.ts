@@ -254,6 +254,7 @@ describe('shipped steps', () => {
     assert.deepEqual(await refused({ ...good, key: '' }), [422, 'signal_key', 'key'])
     assert.deepEqual(await refused({ name: 'a.b', payload: {} }), [422, 'api.field.missing', 'key'])
     assert.deepEqual(await refused({ ...good, payload: 'text' }), [422, 'api.field.type', 'payload'])
+    assert.deepEqual(await refused({ ...good, id: '' }), [422, 'key_characters', 'id'])
     assert.deepEqual(await refused({ ...good, id: 'webhook:carrier:1' }), [422, 'key_reserved', 'id'])
     assert.deepEqual(await refused({ ...good, payload: { password: 'hunter2hunter2' } }), [
       422,

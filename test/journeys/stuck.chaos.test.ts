@@ -32,7 +32,7 @@ test('concord stuck lists the work that waits for a person, doctor counts it, an
   const doctor = await concord('--json', 'doctor')
   assert.match(
     doctor.out,
-    /"check":"work","state":"broken","found":"2 stuck","next":"`concord stuck` lists it with the reasons."/,
+    /"check":"work","status":"broken","found":"2 stuck","next":"`concord stuck` lists it with the reasons."/,
   )
 
   assert.equal((await concord('stuck', 'resume')).code, 64)
@@ -60,14 +60,14 @@ test('[D3] doctor names an approval that too few people can decide, and what to 
   assert.deepEqual(JSON.parse((await concord('--json', 'stuck')).out), { items: [] })
   const found = async () => {
     const { findings } = JSON.parse((await concord('--json', 'doctor')).out) as {
-      findings: { check: string; state: string; found: string; next?: string }[]
+      findings: { check: string; status: string; found: string; next?: string }[]
     }
     return findings.find(({ check }) => check === 'approvals')
   }
-  assert.equal((await found())?.state, 'well')
+  assert.equal((await found())?.status, 'well')
   await room.settle(await room.submit({ subject: 's', decide: 'require_approval' }))
-  const { state, found: text, next } = (await found()) ?? {}
-  assert.equal(state, 'note')
+  const { status, found: text, next } = (await found()) ?? {}
+  assert.equal(status, 'note')
   assert.match(
     text ?? '',
     /^1 cannot be decided, such as appr_[0-9a-f]{32}: Nobody who may decide here has the role owner\.$/,
@@ -95,7 +95,7 @@ test('an approved command whose task left the catalog is listed by stuck and cou
     [[id, 'task_gone']],
   )
   assert.match(items[0]?.detail ?? '', /its task .?Work.? is not in the catalog/)
-  assert.match((await concord('--json', 'doctor', '--deep')).out, /"check":"work","state":"broken","found":"1 stuck"/)
+  assert.match((await concord('--json', 'doctor', '--deep')).out, /"check":"work","status":"broken","found":"1 stuck"/)
   // A command that an operator aborts as well is listed once and resumed once.
   assert.equal((await concord('stuck', 'abort', id, '--reason', 'while its task is away')).code, 0)
   const twice = JSON.parse((await concord('--json', 'stuck')).out) as Listed

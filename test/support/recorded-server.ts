@@ -23,6 +23,15 @@ export class Problem {
   }
 }
 
+/** Answers with these events as a stream that ends. */
+export class EventFrames {
+  readonly text: string
+  constructor(events: readonly object[]) {
+    const frames = events.map((event, index) => `id: 1.${index}\ndata: ${JSON.stringify(event)}\n\n`)
+    this.text = `${frames.join('')}event: end\ndata:\n\n`
+  }
+}
+
 export type Said = {
   readonly code: number
   readonly out: string
@@ -66,7 +75,7 @@ export async function runAgainst(
         'content-type': 'application/json',
         ...(more.version === undefined ? {} : { 'x-concord-version': more.version }),
       })
-      response.end(JSON.stringify(isProblem ? answer.body : answer))
+      response.end(answer instanceof EventFrames ? answer.text : JSON.stringify(isProblem ? answer.body : answer))
     })
   }).listen(0, '127.0.0.1')
   await new Promise((resolve) => server.once('listening', resolve))
@@ -101,7 +110,6 @@ export function aCommandView(more: Partial<z.infer<typeof commandView>> = {}): z
     command_id: COMMAND_ID,
     command_type: 'refund',
     task_name: 'Refund Order',
-    state: status,
     status,
     undo: null,
     requested_by: 'user_0197f3b2c4d57a8e9b0c1d2e3f405163',

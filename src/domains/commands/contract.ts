@@ -73,7 +73,6 @@ export const submitCommandBody = z
 export const submittedView = z
   .object({
     command_id: idView('command'),
-    state: commandStatus,
     status: commandStatus,
     trace_id: z.string().meta({ example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' }),
   })
@@ -84,7 +83,6 @@ export const submittedView = z
 
 export const toSubmittedView = ({ command_id, status, context }: StoredCommand): z.infer<typeof submittedView> => ({
   command_id: encodeId('command', command_id),
-  state: status,
   status,
   trace_id: context.trace_id,
 })
@@ -98,7 +96,6 @@ export const commandView = z
     command_id: idView('command'),
     command_type: z.string().meta({ example: 'generate_report' }),
     task_name: z.string().nullable(),
-    state: commandStatus,
     status: commandStatus,
     requested_by: z.string(),
     requested_by_name: textView('local:dora', 'Their display names.').nullable(),
@@ -252,7 +249,6 @@ export function toCommandView(
     command_id: encodeId('command', command.command_id),
     command_type: command.command_type,
     task_name: command.task_name,
-    state: command.status,
     status: command.status,
     requested_by: showActor(command.requested_by),
     requested_by_name: nameOfActor(command.requested_by, names),

@@ -25,6 +25,7 @@ export {
   type Definition,
   definePolicy,
   defineSchedule,
+  ingressTypes,
   registerRetry,
   type ScheduleSpec,
 } from './catalog/definitions.ts'
@@ -134,6 +135,7 @@ export {
   listCommandEvents,
   includable,
   listCommands,
+  scanCommands,
   effectPosition,
   listEffectsOf,
   listEffects,

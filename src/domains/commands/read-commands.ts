@@ -1,4 +1,5 @@
 /** Lists and histories for people, by workspace and behind row security. */
+import { uuidV7 } from '#kernel/ids'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
 import {
@@ -18,6 +19,7 @@ import {
 import { ABORT_TOKEN } from '#turns'
 import { commandColumns, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
+import { shippedSchedules } from './scheduled-commands.ts'
 import { WAIT_FOR_SIGNAL } from './catalog/steps.ts'
 import { REQUEST_INPUT } from './tasks.ts'
 
@@ -25,9 +27,20 @@ type CommandFilter = {
   readonly status?: string | undefined
   readonly taskName?: string | undefined
   readonly requestedBy?: string | undefined
+  /** Created at this time or later; before this time. Ids are ordered by time, so both are bounds of the id. */
+  readonly createdAfter?: Date | undefined
+  readonly createdBefore?: Date | undefined
   readonly beforeId: string | null
   readonly limit: number
   readonly include?: Included | undefined
+}
+
+/** What no index finds: every index of this table is written with every change of a command. */
+export type ScanFilter = {
+  readonly ingress?: string | undefined
+  readonly traceId?: string | undefined
+  /** Without the commands that Concord submits for itself. */
+  readonly withoutHousekeeping?: boolean | undefined
 }
 
 /** The large columns of a list: empty in its rows unless they are asked for. */
@@ -67,52 +80,111 @@ const states = statesOf(commandMachine)
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
+type Listing = { readonly text: string; readonly values: readonly unknown[] }
+
 /**
  * Newest first: ids are ordered by time. A filter reads its own index, one range for each state, and no more commands than the page holds.
+ * `$1` the workspace, `$2` the id before which it reads, `$3` how many, `$4` the id after which it reads.
  */
+function listingOf(columns: string, { status, taskName, requestedBy, createdAfter }: CommandFilter): Listing {
+  const all = `select ${columns} from concord.commands as c`
+  const newest = 'order by c.command_id desc limit $3'
+  const since = createdAfter === undefined ? FIRST_ID : boundOf(createdAfter)
+  const wanted = status ? [status] : states
+  if (taskName !== undefined) {
+    const text = `${all} where c.command_id = any(${listedBy('i.task_name', `and ($7::text is null or i.requested_by = $7)`)}) ${newest}`
+    return { text, values: [since, wanted, taskName, requestedBy ?? null] }
+  }
+  if (requestedBy !== undefined) {
+    const text = `${all} where c.command_id = any(${listedBy('i.requested_by')}) ${newest}`
+    return { text, values: [since, wanted, requestedBy] }
+  }
+  if (status !== undefined) {
+    const text = `${all} where ${inRange('c.status, c.workspace_id, c.command_id', '$5, $1')} order by c.status desc, c.workspace_id desc, c.command_id desc limit $3`
+    return { text, values: [since, status] }
+  }
+  return {
+    text: `${all} where c.workspace_id = $1 and c.command_id < $2 and c.command_id > $4::uuid ${newest}`,
+    values: [since],
+  }
+}
+
+const boundOf = (at: Date) => uuidV7(at.getTime(), 0, new Uint8Array(8))
+
+/** The id before which a page begins: that of the cursor, unless the time is earlier. */
+function beforeOf({ beforeId, createdBefore }: CommandFilter): string {
+  const bound = createdBefore === undefined ? LAST_ID : boundOf(createdBefore)
+  return beforeId !== null && beforeId < bound ? beforeId : bound
+}
+
 export function listCommands(
   db: Db,
   workspaceId: string,
   filter: CommandFilter,
 ): Promise<readonly (StoredCommand & Paged)[]> {
-  const { beforeId, status, taskName, requestedBy, limit, include = [] } = filter
-  const all = `select ${listedColumns(include)} from concord.commands as c`
-  const newest = 'order by c.command_id desc limit $3'
-  const page = (text: string, ...values: readonly unknown[]) => {
-    const valuesOf = (rows: number, last: StoredCommand | undefined) => [
-      last?.command_id ?? beforeId ?? LAST_ID,
-      rows,
-      ...values,
-    ]
-    return read(db, workspaceId, text, limit, valuesOf, include.length === 0 ? limit : LARGE_ROWS)
-  }
-  if (taskName !== undefined) {
-    const text = `${all} where c.command_id = any(${listedBy('i.task_name', `and ($6::text is null or i.requested_by = $6)`)}) ${newest}`
-    return page(text, status ? [status] : states, taskName, requestedBy ?? null)
-  }
-  if (requestedBy !== undefined) {
-    const text = `${all} where c.command_id = any(${listedBy('i.requested_by')}) ${newest}`
-    return page(text, status ? [status] : states, requestedBy)
-  }
-  if (status !== undefined) {
-    const text = `${all} where ${inRange('c.status, c.workspace_id, c.command_id', '$4, $1')} order by c.status desc, c.workspace_id desc, c.command_id desc limit $3`
-    return page(text, status)
-  }
-  return page(`${all} where c.workspace_id = $1 and c.command_id < $2 ${newest}`)
+  const { limit, include = [] } = filter
+  const { text, values } = listingOf(listedColumns(include), filter)
+  const valuesOf = (rows: number, last: StoredCommand | undefined) => [
+    last?.command_id ?? beforeOf(filter),
+    rows,
+    ...values,
+  ]
+  return read(db, workspaceId, text, limit, valuesOf, include.length === 0 ? limit : LARGE_ROWS)
+}
+
+/** How many commands one page looks at: about 100 blocks. Commands of one status, task or requester are each in another block. */
+const SCAN_ROWS = { all: 800, some: 60 }
+
+type Scanned = { readonly found: readonly string[]; readonly looked: number; readonly last: string | null }
+
+/**
+ * A page of the commands that also match what no index finds. Where nothing of it is asked for, it is a page of the list. Otherwise it looks at the next commands of the list, so it may be short or empty;
+ * `scannedTo` is the last one that it looked at, unless the list ended.
+ */
+export async function scanCommands(
+  db: Db,
+  workspaceId: string,
+  filter: CommandFilter & ScanFilter,
+): Promise<{ readonly rows: readonly (StoredCommand & Paged)[]; readonly scannedTo: string | null }> {
+  const { limit, include = [], ingress = null, traceId = null, withoutHousekeeping = false } = filter
+  if (ingress === null && traceId === null && !withoutHousekeeping)
+    return { rows: await listCommands(db, workspaceId, filter), scannedTo: null }
+  const { text, values } = listingOf('c.command_id, c.ingress, c.command_type, c.context', filter)
+  const at = values.length + 4
+  const scan = `select coalesce(array_agg(s.command_id order by s.command_id desc) filter (where ($${at}::text is null or s.ingress = $${at})
+    and ($${at + 1}::text is null or s.context ->> 'trace_id' = $${at + 1}) and s.command_type <> all($${at + 2}::text[])), '{}') as found,
+  count(*)::int as looked, (array_agg(s.command_id order by s.command_id))[1] as last from (${text}) as s`
+  const isSome = (filter.status ?? filter.taskName ?? filter.requestedBy) !== undefined
+  const rowsMax = isSome ? SCAN_ROWS.some : SCAN_ROWS.all
+  const hidden = withoutHousekeeping ? shippedSchedules.map(({ command_type }) => command_type) : []
+  return scoped(db, workspaceId).read(async (tx) => {
+    const scanned = [workspaceId, beforeOf(filter), rowsMax, ...values, ingress, traceId, hidden]
+    const [seen] = await tx.query<Scanned>(scan, scanned)
+    const { found = [], looked = 0, last = null } = seen ?? {}
+    const page = `select ${listedColumns(include)} from concord.commands as c
+where c.workspace_id = $1 and c.command_id = any($4::uuid[]) and c.command_id < $2 order by c.command_id desc limit $3`
+    const rows = await readSlices<StoredCommand & Paged>(tx, page, limit, LARGE_ROWS, (count, before) => [
+      workspaceId,
+      before?.command_id ?? LAST_ID,
+      count,
+      found,
+    ])
+    return { rows, scannedTo: looked < rowsMax ? null : last }
+  })
 }
 
 /**
- * The rows of an index with these values and an id before `$2`. Conditions on the whole row and its order leave the planner no other index: for
- * a task and a state that are frequent, but not together, it would read the commands in order of id until the page is full.
+ * The rows of an index with these values and an id between `$4` and `$2`. Conditions on the whole row and its order leave the planner no other
+ * index: for a task and a state that are frequent, but not together, it would read the commands in order of id until the page is full.
  */
 const inRange = (columns: string, values: string) =>
-  `(${columns}) < (${values}, $2::uuid) and (${columns}) > (${values}, '${FIRST_ID}'::uuid)`
+  `(${columns}) < (${values}, $2::uuid) and (${columns}) > (${values}, $4::uuid)`
 
-/** The ids of a page by the column that leads an index of workspace, state and id. `$4` the states, `$5` the value. */
+/** The ids of a page by the column that leads an index of workspace, state and id. `$5` the states, `$6` the value. */
 const listedBy = (column: string, more = '') => `array(
-  select p.command_id from unnest($4::text[]) as s(state) cross join lateral (
+  select p.command_id from unnest($5::text[]) as s(state) cross join lateral (
     select i.command_id from concord.commands as i
-    where ${inRange(`${column}, i.workspace_id, i.status, i.command_id`, '$5, $1, s.state')} ${more}
+    where ${inRange(`${column}, i.workspace_id, i.status, i.command_id`, '$6, $1, s.state')} ${more}
     order by ${column} desc, i.workspace_id desc, i.status desc, i.command_id desc limit $3
   ) as p order by p.command_id desc limit $3)`
 

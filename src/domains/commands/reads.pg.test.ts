@@ -14,7 +14,7 @@ import type { StoredCommand } from './command-table.ts'
 import { countOpen } from './count-commands.ts'
 import { actingFor } from './deps.ts'
 import { gatherFacts } from './facts.ts'
-import { listAudit, listCommandEvents, listCommands } from './read-commands.ts'
+import { listAudit, listCommandEvents, listCommands, scanCommands } from './read-commands.ts'
 
 const COMMANDS = 20_000
 const BLOCKS_MAX = 200
@@ -77,6 +77,12 @@ describe('reads of a large workspace', () => {
 
   const page = { beforeId: null, limit: 50 }
   const audit = { before: null, limit: 50 }
+  const hour = () => ({
+    createdAfter: sample.created_at,
+    createdBefore: new Date(sample.created_at.getTime() + DAY_MS / 24),
+  })
+  const scan = async (db: Db, filter: Partial<Parameters<typeof scanCommands>[2]>) =>
+    (await scanCommands(db, workspaceId, { ...page, ...filter })).rows
   type Read = (db: Db) => Promise<unknown>
   /** Each read with the number of rows that it must return. */
   const reads: Readonly<Record<string, readonly [Read, number]>> = {
@@ -113,6 +119,23 @@ describe('reads of a large workspace', () => {
       (db) => listCommands(db, workspaceId, { ...page, taskName: 'Work', beforeId: sample.command_id }),
       50,
     ],
+    'commands of an hour': [(db) => listCommands(db, workspaceId, { ...page, ...hour() }), 50],
+    'commands of a rare requester in an hour': [
+      (db) => listCommands(db, workspaceId, { ...page, ...hour(), requestedBy: 'user:rare' }),
+      0,
+    ],
+    'commands of a task in an hour': [
+      (db) => listCommands(db, workspaceId, { ...page, ...hour(), taskName: 'Work' }),
+      25,
+    ],
+    'commands by an ingress that none has': [(db) => scan(db, { ingress: 'webhook' }), 0],
+    'commands of a task by ingress': [(db) => scan(db, { ingress: 'user_request', taskName: 'Work' }), 50],
+    'commands of a requester by trace': [
+      (db) => scan(db, { traceId: 'trace_none', requestedBy: sample.requested_by }),
+      0,
+    ],
+    'commands of a trace in an hour': [(db) => scan(db, { traceId: sample.context.trace_id, ...hour() }), 50],
+    'commands without housekeeping': [(db) => scan(db, { withoutHousekeeping: true }), 50],
     'events of a command': [
       async (db) => {
         const events = await listCommandEvents(db, workspaceId, sample.command_id, { afterSeq: null, limit: 50 })
@@ -151,6 +174,33 @@ describe('reads of a large workspace', () => {
       assert.equal((rows as readonly unknown[]).length, count)
       assert.ok(blocks <= BLOCKS_MAX, `${blocks} blocks`)
     })
+
+  test('[M8] pages of what no index finds continue to the end of the list, with every match once', async () => {
+    const matches = await room.rows<{ command_id: string }>(
+      `select command_id from concord.commands where requested_by <> 'user:rare' order by command_id desc`,
+    )
+    const wanted = [matches.at(-1), matches[1_500], matches[3]].flatMap((row) => row?.command_id ?? [])
+    const owner = openPatient(room.db.config.url)
+    await owner.query(`update concord.commands set ingress = 'webhook' where command_id = any($1::uuid[])`, [wanted])
+    await owner.close()
+    const found: string[] = []
+    let pages = 0
+    for (let beforeId: string | null = null; ; ) {
+      const asked = { ...page, limit: 2, beforeId, ingress: 'webhook' }
+      const { rows, scannedTo }: Awaited<ReturnType<typeof scanCommands>> = await scanCommands(
+        room.db,
+        workspaceId,
+        asked,
+      )
+      found.push(...rows.map(({ command_id }) => command_id))
+      const last = rows.at(-1)
+      beforeId = last?.has_next ? last.command_id : scannedTo
+      pages += 1
+      if (beforeId === null) break
+    }
+    assert.deepEqual(found, wanted.toReversed())
+    assert.ok(pages > 20, String(pages))
+  })
 
   test(`the gauges of the metrics: at most ${BLOCKS_MAX} blocks, and a count stops at its limit`, async () => {
     let waiting = 0

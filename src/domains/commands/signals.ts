@@ -79,7 +79,7 @@ const giveSignal = statement<Pick<StoredCommand, 'command_id' | 'task_name' | 'c
   from concord.signals as s, concord.commands as c, concord.domain_effects as e
   where s.signal_id = $1::uuid and s.workspace_id = $2::uuid
     and w.workspace_id = $2::uuid and w.name = $3::text and w.key = $4::text and w.signal_id is null
-    and c.command_id = w.command_id and c.status = 'running'
+    and c.command_id = w.command_id and c.workspace_id = w.workspace_id and c.status = 'running'
     and e.domain_effect_id = w.domain_effect_id and e.workspace_id = w.workspace_id and e.status = 'executing'
   returning c.command_id, c.task_name, c.command_type
 ), taken as (
@@ -114,10 +114,9 @@ export async function sendSignal(deps: CommandDeps, by: Actor, input: SendSignal
     created_at: at,
   }
   const sent = await deps.db.transaction(async (tx): Promise<Decision<SentSignal>> => {
-    const [, stored, woken] = await together([
+    const [, stored] = await together([
       tx.run(lockSignal, [workspaceId, name, key]),
       signalTable.insertOnce(tx, row, by, { type: 'signal_received', at, newId: deps.newId }),
-      tx.run(giveSignal, [signalId, workspaceId, name, key, at]),
     ])
     if (!stored.ok)
       return refuse('commands.signal.id_reused', 'Another signal was sent under this id.', {
@@ -129,6 +128,7 @@ export async function sendSignal(deps: CommandDeps, by: Actor, input: SendSignal
       const [known] = await tx.run(countWoken, [signal_id, workspaceId])
       return accept({ signalId: signal_id, isNew: false, woken: known?.woken ?? 0 })
     }
+    const woken = await tx.run(giveSignal, [signalId, workspaceId, name, key, at])
     for (const each of woken) await deps.wake(processOf(each.command_id), { tx, ...wakeOptionsOf(deps.catalog, each) })
     await failpoint('commands.signal_written')
     return accept({ signalId, isNew: true, woken: woken.length })
@@ -139,14 +139,14 @@ export async function sendSignal(deps: CommandDeps, by: Actor, input: SendSignal
 
 const NO_SECRET = 'Leave it out, or send a reference to its location, such as vault://team/name.'
 
-function checkSignal({ name, key, payload, id = '', ingress }: SendSignal): Decision<unknown> {
+function checkSignal({ name, key, payload, id, ingress }: SendSignal): Decision<unknown> {
   const checks: readonly (readonly [path: string, check: () => Decision<unknown>])[] = [
     ['name', () => parseSignalName(name)],
     ['key', () => parseSignalKey(key)],
     ['key', () => checkShape(key)],
-    ['id', () => (id === '' ? accept(id) : parseIdempotencyKey(id))],
-    ['id', () => decideKeyOwner(id, ingress)],
-    ['id', () => checkShape(id)],
+    ['id', () => (id === undefined ? accept(id) : parseIdempotencyKey(id))],
+    ['id', () => decideKeyOwner(id ?? '', ingress)],
+    ['id', () => checkShape(id ?? '')],
     ['payload', () => guardValue(payload)],
     ['payload', () => checkPayload(payload)],
   ]

@@ -198,6 +198,10 @@ export const personView = z
   })
   .meta({ id: 'Person', description: 'A person of your organisation.' })
 
+export const personNameView = z
+  .object({ user_id: idView('user'), name: textView('local:dora') })
+  .meta({ id: 'PersonName', description: 'The name of a person.' })
+
 export const invitedPersonView = personView
   .extend({
     invitation: z.string().nullable().meta({

@@ -34,6 +34,7 @@ export {
   meView,
   orgRoleView,
   type PersonView,
+  personNameView,
   personView,
   redeemBody,
   setRoleBody,

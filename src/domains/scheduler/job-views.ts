@@ -34,10 +34,10 @@ import {
   type StoredRun,
 } from './stored-rows.ts'
 
-/** The `status` column stays RUNNING after the end, by the rules of the file, so views show this state instead. */
-const jobStates = ['queued', 'running', 'finished', 'cancelled'] as const
+/** The `status` column stays RUNNING after the end, by the rules of the file, so views show another one. */
+const jobStatuses = ['queued', 'running', 'finished', 'cancelled'] as const
 
-function stateOfJob({ status, finished_at }: StoredJob): (typeof jobStates)[number] {
+function statusOfJob({ status, finished_at }: StoredJob): (typeof jobStatuses)[number] {
   if (status === 'QUEUED') return 'queued'
   if (status === 'CANCELLED') return 'cancelled'
   return finished_at === null ? 'running' : 'finished'
@@ -50,7 +50,7 @@ const job = defineView<StoredJob & { readonly outcome?: RunOutcome | null }>()({
   group_id: [z.string().nullable(), (row) => showIdOrNull('job_group', row.group_id)],
   job_type: [z.string().meta({ example: 'story' }), (row) => row.job_type],
   params: [objectView, (row) => readObject(row.params)],
-  state: [z.enum(jobStates).meta({ example: 'finished', description: 'The state of the job.' }), stateOfJob],
+  status: [z.enum(jobStatuses).meta({ example: 'finished', description: 'The status of the job.' }), statusOfJob],
   outcome: [
     z
       .enum(runOutcomes)
@@ -134,7 +134,7 @@ function endedAs(outcome: RunOutcome): string {
 }
 
 /** Worded like the partial indexes, so that each filter uses its own. */
-const stateConditions = {
+const statusConditions = {
   queued: `status = 'QUEUED'`,
   running: `status = 'RUNNING' and finished_at is null`,
   finished: `status = 'RUNNING' and finished_at is not null`,
@@ -145,7 +145,7 @@ const stateConditions = {
 } as const satisfies Record<(typeof jobFilters)[number], string>
 
 export type JobFilter = {
-  readonly state?: (typeof jobFilters)[number]
+  readonly status?: (typeof jobFilters)[number]
   readonly jobType?: string
   readonly groupId?: string
   readonly scheduleId?: string
@@ -163,7 +163,7 @@ export function listJobs(scheduler: Scheduler, filter: JobFilter = {}): Decision
   if (!limit.ok) return limit
   const conditions = [
     'job_id < $before',
-    ...(filter.state === undefined ? [] : [stateConditions[filter.state]]),
+    ...(filter.status === undefined ? [] : [statusConditions[filter.status]]),
     ...(filter.jobType === undefined ? [] : ['job_type = $job_type']),
     ...(filter.groupId === undefined ? [] : ['group_id = $group_id']),
     ...(filter.scheduleId === undefined ? [] : ['schedule_id = $schedule_id']),

@@ -243,7 +243,7 @@ describe('stopping', () => {
     stop.abort()
     assert.deepEqual(must(await running), { ended: 1, left: 0 })
     assert.equal(must(readJob(scheduler, ids[0] ?? '')).run?.status, 'COMPLETED')
-    const queued = must(listJobs(scheduler, { state: 'queued' })).map((job) => job.job_id)
+    const queued = must(listJobs(scheduler, { status: 'queued' })).map((job) => job.job_id)
     assert.deepEqual(queued.toReversed(), ids.slice(1))
     await runUntilIdle(scheduler)
     assert.equal(readFileSync(join(folder, 'ran'), 'utf8'), 'x\n'.repeat(3))
@@ -261,7 +261,7 @@ describe('stopping', () => {
     assert.deepEqual(must(await running), { ended: 1, left: 0 })
     const { run } = must(readJob(scheduler, job_id))
     assert.equal(openProcessTable().startOf(run?.process_pid ?? 0), null)
-    const retries = must(listJobs(scheduler, { state: 'queued' })).map(({ retry_of }) => retry_of === job_id)
+    const retries = must(listJobs(scheduler, { status: 'queued' })).map(({ retry_of }) => retry_of === job_id)
     return { told: [run?.status, run?.error, run?.retry_decided], retries }
   }
 

@@ -355,7 +355,7 @@ describe('overlap', () => {
       scheduler.clock.ms = at(hour)
       assert.deepEqual(outcomes(scheduler), [['fired', at(hour)]])
     }
-    assert.equal(must(listJobs(scheduler, { state: 'queued' })).length, 3)
+    assert.equal(must(listJobs(scheduler, { status: 'queued' })).length, 3)
   })
 })
 

@@ -123,7 +123,7 @@ describe('archiving the history', () => {
     const written = await history.inTable()
     assert.equal((await move()).events, 0)
     assert.deepEqual(await history.inTable(), written)
-    const states = (await verifyHistory(history.world)).map(({ state }) => state).filter((state) => state !== 'whole')
+    const states = (await verifyHistory(history.world)).map(({ status }) => status).filter((state) => state !== 'whole')
     assert.deepEqual(states, ['surplus'], 'the file that no longer matches is reported and kept')
   })
 
@@ -134,7 +134,7 @@ describe('archiving the history', () => {
     await history.visible()
     assert.equal(await history.archiveAside([{ point: 'history.verified', hit: 1, act: 'kill' }]), 'SIGKILL')
     const written = await history.inTable()
-    const surplus = async () => (await verifyHistory(history.world)).filter(({ state }) => state === 'surplus')
+    const surplus = async () => (await verifyHistory(history.world)).filter(({ status }) => status === 'surplus')
     const { file } = (await surplus())[0] ?? assert.fail()
     const { manifest } = accepted(await verifyArchive(history.folder, file))
     const lines = (await Array.fromAsync(readArchive(history.folder, file))).map((event) => JSON.stringify(event))
@@ -246,10 +246,10 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
     await done()
     const moved = await move({ limits: { events: 1, page: 9 } })
     assert.ok(moved.files.length >= 2)
-    assert.deepEqual(new Set((await verifyHistory(history.world)).map(({ state }) => state)), new Set(['whole']))
+    assert.deepEqual(new Set((await verifyHistory(history.world)).map(({ status }) => status)), new Set(['whole']))
     const [one, other] = moved.files.map(({ file }) => join(history.folder, file)) as [string, string]
     const bytes = await readFile(one)
-    const state = async () => (await verifyHistory(history.world)).map((found) => found.state)
+    const state = async () => (await verifyHistory(history.world)).map((found) => found.status)
     await writeFile(one, bytes.subarray(0, bytes.length - 20))
     assert.equal((await state())[0], 'damaged')
     await writeFile(one, await readFile(other))
@@ -265,7 +265,7 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
     assert.equal((await state())[0], 'whole')
 
     const lost = { ...history.world, folder: `${history.folder}-gone` }
-    assert.deepEqual(new Set((await verifyHistory(lost)).map((found) => found.state)), new Set(['missing']))
+    assert.deepEqual(new Set((await verifyHistory(lost)).map((found) => found.status)), new Set(['missing']))
     assert.equal(await codeOf(readHistory(lost, id)), 'history.file.missing')
     const codes = async (folder: string) =>
       (await findBrokenInvariants(history.room.db, folder)).map(({ code }) => code)

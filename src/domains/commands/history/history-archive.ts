@@ -107,7 +107,7 @@ export async function readHistory({ db, folder }: ReadDeps, commandId: string): 
 
 export type ArchiveFinding = {
   readonly file: string
-  readonly state: 'whole' | 'missing' | 'damaged' | 'surplus'
+  readonly status: 'whole' | 'missing' | 'damaged' | 'surplus'
   readonly events: number | null
   /** The problem and its fix. */
   readonly found: string | null
@@ -126,15 +126,15 @@ export async function verifyHistory(
     if (signal?.aborted) return findings
     const checked = await checkArchive(folder, archive)
     const found = checked.ok ? null : checked.reason
-    const state = checked.ok ? 'whole' : checked.code === 'history.file.missing' ? 'missing' : 'damaged'
-    findings.push({ file: archive.file, state, events: archive.event_count, found })
+    const status = checked.ok ? 'whole' : checked.code === 'history.file.missing' ? 'missing' : 'damaged'
+    findings.push({ file: archive.file, status, events: archive.event_count, found })
     onProgress?.(findings.length, archives.length)
   }
   const known = new Set(archives.map(({ file }) => file))
   const { files } = await listArchiveFolder(folder)
   const surplus = files.filter((file) => !known.has(file))
   const found = 'No row names it: a run was interrupted before its deletion, or it belongs to another database.'
-  return [...findings, ...surplus.map((file) => ({ file, state: 'surplus' as const, events: null, found }))]
+  return [...findings, ...surplus.map((file) => ({ file, status: 'surplus' as const, events: null, found }))]
 }
 
 /** The row decides: a file that was replaced together with its manifest does not match it. */

@@ -57,7 +57,7 @@ describe('a run that is killed', () => {
       assert.equal(moved + finished.events, old)
       assert.deepEqual(await compareHistory(history, written), { lost: [], twice: [] })
       assert.equal((await filesThere()).filter((file) => file.endsWith('.part')).length, 0)
-      const states = new Set((await verifyHistory(history.world)).map(({ state }) => state))
+      const states = new Set((await verifyHistory(history.world)).map(({ status }) => status))
       assert.deepEqual([...states], ['whole'])
     })
   }
@@ -84,6 +84,6 @@ describe('a run that is killed', () => {
     assert.deepEqual(await compareHistory(history, written), { lost: [], twice: [] })
     const left = [...(await history.inTable()).values()].filter((line) => !line.includes('"history_archived"'))
     assert.deepEqual(left, [], 'everything has ended, so everything moved')
-    assert.equal((await verifyHistory(history.world)).filter(({ state }) => state !== 'whole').length, 0)
+    assert.equal((await verifyHistory(history.world)).filter(({ status }) => status !== 'whole').length, 0)
   })
 })
