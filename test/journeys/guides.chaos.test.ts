@@ -38,6 +38,12 @@ const notRun: Readonly<Record<string, string>> = {
   systemctl: 'the same',
 }
 
+/** Guides whose lines another test runs. */
+const runElsewhere: Readonly<Record<string, string>> = {
+  'docs/guides/start-a-project.md':
+    'it installs the package; test/journeys/package.chaos.test.ts does so with the packed one',
+}
+
 const guides = (await Array.fromAsync(glob(['README.md', 'CONTRIBUTING.md', 'docs/**/*.md']))).toSorted()
 const blocks = new Map<string, readonly Block[]>()
 for (const path of guides) blocks.set(path, await readBlocks(path))
@@ -87,7 +93,7 @@ describe('guides', { timeout: 1_200_000 }, () => {
   })
 
   for (const [path, own] of blocks) {
-    if (path === 'README.md' || !own.some(({ info }) => info === 'sh')) continue
+    if (path === 'README.md' || path in runElsewhere || !own.some(({ info }) => info === 'sh')) continue
     test(`${path}: every line runs and prints what is shown`, async (t) => {
       const checkout = isApart(own) ? await openCheckout() : shared
       if (isApart(own)) t.after(() => checkout.close())

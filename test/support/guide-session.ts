@@ -49,7 +49,7 @@ export type Checkout = {
   close(): Promise<void>
 }
 
-export type Session = {
+type Session = {
   /** Writes a block with `save=<file>`, or runs a block of the shell. Lines that never end run in the background until `close`. */
   run(block: Block): Promise<string>
   close(): Promise<void>
