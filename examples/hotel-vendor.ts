@@ -20,9 +20,9 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { openLedger } from './vendor/ledger.ts'
 import { findRooms, listOffers } from './vendor/offers.ts'
 import { type Operation, planTrouble, type Trouble } from './vendor/trouble.ts'
-import { readFlags } from '../scripts/read-flags.ts'
+import { parseArgs } from 'node:util'
 
-const { values: given } = readFlags({
+const { values: given } = parseArgs({
   options: {
     port: { type: 'string', default: '0' },
     ledger: { type: 'string', default: ':memory:' },
