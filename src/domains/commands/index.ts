@@ -134,7 +134,6 @@ export {
   listAudit,
   listCommandEvents,
   includable,
-  listCommands,
   scanCommands,
   effectPosition,
   listEffectsOf,
