@@ -19,7 +19,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { setTimeout as wait } from 'node:timers/promises'
 import { openLedger } from './vendor/ledger.ts'
 import { findRooms, listOffers } from './vendor/offers.ts'
-import { type Operation, planTrouble, type Trouble } from './vendor/trouble.ts'
+import { type Operation, planTrouble } from './vendor/trouble.ts'
 import { parseArgs } from 'node:util'
 
 const { values: given } = parseArgs({
@@ -51,7 +51,7 @@ type Call = { readonly operation: Operation; readonly key: string; readonly body
 
 /** Records the call, applies it unless it must fail first, and answers or fails. */
 async function serveCall(call: Call, response: ServerResponse, act: (arrival: number) => Answer): Promise<void> {
-  const trouble: Trouble | 'none' = plan[call.operation][seen[call.operation]++] ?? 'none'
+  const trouble = plan[call.operation].at(seen[call.operation]++) ?? 'none'
   const arrival = ledger.arrive({ ...call, trouble })
   if (trouble === 'fail_before') return send(response, { status: 503, body: { error: 'down for a moment' } })
   if (trouble === 'rate_limited') return send(response, { status: 429, body: { error: 'too many requests' } })

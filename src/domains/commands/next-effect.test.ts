@@ -48,6 +48,19 @@ test('whatever the rows say, a command is finished if and only if every planned 
   )
 })
 
+test('the result of the added notification is none of the results; a drafted one is', () => {
+  const plan = aPlan(2, () => [])
+  const resultsOf = (command_id: string) => {
+    const [step, notification] = [{}, { effect_type: 'notification.app', effect_payload: { command_id } }].map(
+      (more, index) => ({ ...more, domain_effect_id: `e${index}`, status: 'succeeded' as const, result: index }),
+    )
+    const { command, effects } = aCase(plan, [step ?? {}, notification ?? {}])
+    const next = nextEffect({ command: { ...command, command_id: 'c' }, effects }, now)
+    return next.t === 'finished' ? next.results : assert.fail(next.t)
+  }
+  assert.deepEqual([resultsOf('c'), resultsOf('another')], [[0], [0, 1]])
+})
+
 test('a running command without effects, without a plan, or with a step that nothing leads to is torn, and says where', () => {
   const plan = aPlan(2, () => [])
   assert.deepEqual(nextEffect(aCase(plan, []), now), { t: 'torn', steps: ['step_0', 'step_1'] })

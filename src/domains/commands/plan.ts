@@ -34,7 +34,6 @@ export type ExecutionPlan = {
   readonly steps: readonly PlanStep[]
 }
 
-/** A step with an effect. */
 export type EffectStep = PlanStep & { readonly effect: EffectDraft; readonly effectId: string }
 
 export type PlanInput = {
@@ -112,7 +111,7 @@ function withNotification({ task, drafts, requestedBy, commandId, catalog }: Pla
   const isNeeded =
     task.spec.notification_required && !drafts.some(({ effect_type }) => effect_type.startsWith('notification.'))
   if (!isNeeded || !catalog.effects.has(APP_NOTIFICATION)) return drafts
-  const payload: JsonObject = { recipient: requestedBy, command_id: commandId, task_name: task.spec.name }
+  const payload = { recipient: requestedBy, command_id: commandId, task_name: task.spec.name }
   return [...drafts, { effect_type: APP_NOTIFICATION, payload }]
 }
 
@@ -372,7 +371,7 @@ export type NextEffect =
   | { readonly t: 'torn'; readonly steps: readonly string[] }
 
 /** Executing effects come first, then the first effect whose predecessors have succeeded. */
-export function nextEffect({ command: { plan }, effects }: CommandWithEffects, now: Date): NextEffect {
+export function nextEffect({ command: { plan, command_id }, effects }: CommandWithEffects, now: Date): NextEffect {
   if (!plan) return { t: 'torn', steps: ['the plan itself'] }
   const byId = new Map<unknown, StoredEffect>(effects.map((effect) => [effect.domain_effect_id, effect]))
   const steps = plan.steps
@@ -388,7 +387,10 @@ export function nextEffect({ command: { plan }, effects }: CommandWithEffects, n
   const next = planned.find(({ status }) => status === 'executing') ?? ready?.effect
   if (next) return judgeOpen(next, now)
   if (open.size > 0) return { t: 'torn', steps: [...open] }
-  return { t: 'finished', results: planned.map(({ result }) => result) }
+  // A function does not know the id of its command, so the notification with it is the one that `createPlan` added.
+  const isAdded = ({ effect_type, effect_payload: of }: StoredEffect) =>
+    effect_type === APP_NOTIFICATION && of['command_id'] === command_id
+  return { t: 'finished', results: planned.flatMap((each) => (isAdded(each) ? [] : [each.result])) }
 }
 
 export function judgeOpen(effect: StoredEffect, now: Date): Exclude<NextEffect, { t: 'failed' | 'finished' | 'torn' }> {
