@@ -108,10 +108,15 @@ export async function serve(app: Fetcher, { host, port, randomBytes, options }: 
   }
 }
 
+const IDLE_MS = 20
+
 async function closeServer(server: Server, graceMs: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   server.closeIdleConnections()
+  // A client may keep its connection open for the next request after the running one has ended.
+  const idle = setInterval(() => server.closeIdleConnections(), IDLE_MS)
   const timer = setTimeout(() => server.closeAllConnections(), graceMs)
   await closed
+  clearInterval(idle)
   clearTimeout(timer)
 }
