@@ -366,6 +366,9 @@ describe('commands over HTTP', () => {
       )
       assert.ok(found.length > 0 && found.length < all.length, query)
     }
+    // Ids begin in 1970.
+    assert.equal((await read('limit=500&created_after=1969-12-31T23:59:59Z')).items.length, all.length)
+    assert.deepEqual((await read('created_before=1969-12-31T23:59:59Z')).items, [])
     const stream = await call(api.app, `/events?after=start&until=now&command_id=${command_id}`, { key, headers })
     const told = [...(await stream.text()).matchAll(/^data: (\{.*\})$/gm)].map(
       ([, data = '']) => JSON.parse(data) as Item,

@@ -288,6 +288,17 @@ describe('webhooks over HTTP', () => {
     assert.equal((await deliver({ type: 'order', id: 'plain' }, { id: 'p:q-r_s' })).status, 202)
   })
 
+  test('a workspace that is archived receives nothing from then on', async () => {
+    const archive = (at: Date | null) =>
+      api.world.db.query('update identity.workspaces set archived_at = $2 where slug = $1', ['main', at])
+    const other = { type: 'other' }
+    assert.equal(await outcomeOf(await deliver(other, { id: 'evt-a1' })), '202 ok')
+    await archive(api.world.now())
+    assert.equal(await outcomeOf(await deliver(other, { id: 'evt-a2' })), '404 commands.webhook.source_unknown')
+    await archive(null)
+    assert.equal(await outcomeOf(await deliver(other, { id: 'evt-a2' })), '202 ok')
+  })
+
   test('[H1] two events about one thing: the second is on record as refused, and the sender need not repeat it', async () => {
     const booking = { type: 'booking', id: 'b-1' }
     const [first, second] = [await deliver(booking, { id: 'evt-b1' }), await deliver(booking, { id: 'evt-b2' })]

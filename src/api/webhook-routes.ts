@@ -33,25 +33,19 @@ const receivedView = z
   .meta({ id: 'ReceivedWebhook', description: 'The outcome of a delivery.' })
 
 type Api = {
-  /** Undefined: there is no such source, or its workspace is gone. */
+  /** Undefined: there is no such source, or its workspace is archived. */
   readonly find: (name: string) => Promise<HomedSource | undefined>
   readonly receive: ReturnType<typeof openWebhooks>
 }
 
 export function openWebhookSources(deps: CommandDeps, sources: readonly WebhookSource[], fallback = 'default'): Api {
-  const homed = new Map<string, HomedSource>()
   return {
     receive: openWebhooks(deps),
     async find(name) {
-      const known = homed.get(name)
-      if (known) return known
       const source = sources.find((each) => each.name === name)
       if (!source) return undefined
       const workspaceId = await findHomeWorkspace(deps.db, source.workspace ?? fallback)
-      if (workspaceId === undefined) return undefined
-      const found = { ...source, workspaceId }
-      homed.set(name, found)
-      return found
+      return workspaceId === undefined ? undefined : { ...source, workspaceId }
     },
   }
 }

@@ -5,10 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { after, describe, test } from 'node:test'
+import { ConcordError } from '#client'
 import { actingFor, anyHost, openCatalog, shippedPolicies, submitCommand } from '#domains/commands'
 import { openScheduleBench } from '#test/schedules'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
+import { openConcord } from './open-concord.ts'
 import { loadProject } from './project.ts'
 
 const example = fileURLToPath(new URL('../../examples/yaml-project/', import.meta.url))
@@ -177,5 +179,25 @@ export default { catalog: [greet, task] }
     )
     const findings = (opened.facts?.['findings'] ?? []) as readonly unknown[]
     assert.equal(lines.length - 1, findings.length)
+  })
+
+  test('a webhook with a secret that anybody can guess stops the start, with its place', async () => {
+    const starts = (secret: unknown) => {
+      const webhooks = [{ name: 'carrier', secret: secret as Uint8Array, map: () => undefined }]
+      // With a secret that is long enough, the start fails only at this database.
+      return openConcord({ project: { catalog: [], webhooks }, databaseUrl: 'postgres://127.0.0.1:1/none' })
+    }
+    for (const secret of [Buffer.from(''), Buffer.alloc(15, 7), undefined, 'a text of more than 16 bytes'])
+      await assert.rejects(starts(secret), (error) => {
+        assert.ok(error instanceof ConcordError)
+        assert.deepEqual([error.code, error.path], ['app.project.invalid', 'webhooks.carrier.secret'])
+        assert.match(error.message, /The secret of the webhook "carrier" has fewer than 16 bytes/)
+        return true
+      })
+    await assert.rejects(starts(Buffer.alloc(16, 7)), (error) => {
+      assert.ok(error instanceof ConcordError)
+      assert.notEqual(error.code, 'app.project.invalid')
+      return true
+    })
   })
 })

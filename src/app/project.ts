@@ -19,7 +19,7 @@ import {
 } from '#domains/commands'
 import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
 import type { MemoryOptions } from '#domains/memory'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { EnvironmentTerms, QueueLimits } from './queue-limits.ts'
 
 export type Project = {
@@ -120,6 +120,26 @@ export type LoadedProject = Omit<Project, 'catalog'> & { readonly catalog: reado
 export function expandProject({ catalog, connectors = [], ...project }: Project): LoadedProject {
   const expanded = expandCatalog(catalog)
   return { ...project, catalog: expanded.catalog, connectors: [...new Set([...connectors, ...expanded.connectors])] }
+}
+
+const SECRET_BYTES_MIN = 16
+
+/** Refuses a webhook that anybody could sign. A variable that is not set often becomes an empty secret. */
+export function checkWebhooks<P extends Project & { readonly file?: string | null | undefined }>(
+  project: P,
+): Decision<P> {
+  const { webhooks = [], file } = project
+  // A project in JavaScript may leave it out, or give a text.
+  const short = webhooks.find(
+    ({ secret }: { secret?: Partial<Uint8Array> }) => (secret?.byteLength ?? 0) < SECRET_BYTES_MIN,
+  )
+  if (!short) return accept(project)
+  const where = file ? `${file}: ` : ''
+  const reason = `${where}The secret of the webhook ${quote(short.name)} has fewer than ${SECRET_BYTES_MIN} bytes.`
+  return refuse('app.project.invalid', reason, {
+    path: `webhooks.${short.name}.secret`,
+    hint: `Give it at least ${SECRET_BYTES_MIN} random bytes as a Buffer. Is the variable of the secret set?`,
+  })
 }
 
 /** Adds the definitions of the YAML files. Reads each file once, in the order of the patterns and of the paths. Skips folders. */

@@ -8,7 +8,7 @@ import { type Log, openLog } from './log.ts'
 import { observeWork, openTally } from './metrics.ts'
 import { openStore } from './open-store.ts'
 import { openArtifacts, type OpenedWork, openWork, type WorkOptions } from './open-work.ts'
-import { loadProject, type Project } from './project.ts'
+import { checkWebhooks, loadProject, type Project } from './project.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 import { version } from './version.ts'
 import { type SystemDeps, systemDeps } from './system-deps.ts'
@@ -75,7 +75,9 @@ export async function openBase(
   closers: Closers,
 ): Promise<Decision<Base>> {
   const { config, environment, folder, onProgress = () => {}, works = true } = options
-  const project = options.project ? accept({ ...options.project, file: undefined }) : await loadProject(folder)
+  const loaded = options.project ? accept({ ...options.project, file: undefined }) : await loadProject(folder)
+  if (!loaded.ok) return loaded
+  const project = checkWebhooks(loaded.value)
   if (!project.ok) return project
   const telemetry = await openTelemetry(environment, version)
   closers.add(() => telemetry.close())

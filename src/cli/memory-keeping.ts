@@ -154,7 +154,7 @@ async function showPreview(cli: Cli, view: PreviewView): Promise<void> {
   if (view.holds.length > 0) terminal.out(`\n${bold('holds')}\n${table(terminal, holdColumns(nameOf), view.holds)}`)
   terminal.err(
     view.may_erase
-      ? 'nothing was changed; add --yes to request it\n'
+      ? 'nothing was changed; add --yes to request it. Payloads of commands stay, with the subjects in them\n'
       : 'a hold is active, so it cannot be erased; `concord memory hold release` releases a hold on a subject, POST /artifacts/<id>/release one on an artifact\n',
   )
 }

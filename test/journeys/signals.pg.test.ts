@@ -74,7 +74,8 @@ const seat = defineEffect('artifact.seat', {
   input: z.object({ memory_ids: z.array(z.string()) }),
   class: 'keyed',
   async do({ input: { memory_ids }, memory: memories, artifacts }) {
-    const found = await Promise.all(memory_ids.map((id) => memories.read(id)))
+    const read = await Promise.all(memory_ids.map((id) => memories.read(id)))
+    const found = read.filter((each) => each !== undefined)
     const content = { text: JSON.stringify(found.map((each) => each.content)) }
     const { artifact_id } = await artifacts.write({ type: 'report', content })
     return { artifact_id, count: found.length }
@@ -85,13 +86,28 @@ const assign = defineCommand('assign_seat', {
   policy: () => allow(),
   steps: ({ subject }) => [memory.recall({ subject }), seat({ memory_ids: from(memory.recall, 'memory_ids') })],
 })
+const assignLater = defineCommand('assign_seat_later', {
+  input: z.object({ subject: z.string().meta({ example: 'customer:1' }) }),
+  policy: () => allow(),
+  steps: ({ subject }) => [
+    sleepFor('2h'),
+    memory.recall({ subject }),
+    seat({ memory_ids: from(memory.recall, 'memory_ids') }),
+  ],
+})
+/** With ids from outside, which may be old. */
+const assignKnown = defineCommand('assign_seat_known', {
+  input: z.object({ memory_ids: z.array(z.string()) }),
+  policy: () => allow(),
+  steps: ({ memory_ids }) => [seat({ memory_ids })],
+})
 
 describe('shipped steps', () => {
   let concord: TestConcord
   before(async () => {
     concord = await openTestConcord({
       project: {
-        catalog: [deliver, remind, rest, watch, listen, assign],
+        catalog: [deliver, remind, rest, watch, listen, assign, assignLater, assignKnown],
         webhooks: [
           {
             name: 'carrier',
@@ -117,6 +133,7 @@ describe('shipped steps', () => {
   const waits = (command: Submitted) =>
     until(async () => (await concord.get(command)).waiting_reason?.includes('until 2') === true)
   const ended = (command: Submitted) => concord.wait(command, { timeoutMs: 15_000 })
+  const countOf = async (command: Submitted) => ((await ended(command)).result as { count?: number } | null)?.count
   const send = (order: string, payload: object, id?: string) =>
     concord.signal('carrier.delivered', { key: order, payload, id })
 
@@ -335,6 +352,74 @@ describe('shipped steps', () => {
     const written = { path: { artifact_id: own.result?.artifact_id ?? '' } }
     const text = await dora.api.GET('/artifacts/{artifact_id}/content', { params: written, parseAs: 'text' })
     assert.match(text.data ?? '', /SEAT-CANARY/)
+  })
+
+  test('an effect reads a memory only while a search would find it', async () => {
+    const { api } = concord
+    const about = { subject: 'customer:read', scope: 'project' as const, memory_type: 'preference' as const }
+    assert.equal((await api.POST('/memory/consents', { body: about })).response.status, 201)
+    const list = async () =>
+      (await api.GET('/memory', { params: { query: { subject: about.subject } } })).data?.items ?? []
+    const remember = async (fact_key: string, more: { supersedes?: string; expires_at?: string }) => {
+      const body = { ...about, fact_key, content: { seat: more.supersedes ?? 'first' }, confidence: 0.95, ...more }
+      const known = new Set((await list()).map(({ memory_id }) => memory_id))
+      assert.equal((await api.POST('/memory', { body })).response.status, 202)
+      let id = ''
+      await until(async () => {
+        id = (await list()).find(({ memory_id }) => !known.has(memory_id))?.memory_id ?? ''
+        return id !== ''
+      })
+      return id
+    }
+    const old = await remember('seat', {})
+    const expires_at = new Date(concord.clock.now().getTime() + HOUR_MS).toISOString()
+    const short = await remember('meal', { expires_at })
+    const count = async () => countOf(await concord.submit(assignKnown, { memory_ids: [old, short] }))
+    assert.equal(await count(), 2)
+    await remember('seat', { supersedes: old })
+    assert.equal(await count(), 1)
+    await concord.clock.advance(2 * HOUR_MS)
+    assert.equal(await count(), 0)
+  })
+
+  test('a step recalls memories without the rights that its requester has lost', async () => {
+    const { api } = concord
+    const [owner, kept] = [await concord.person('olga', 'data-owner'), await concord.person('otto', 'data-owner')]
+    const operator = await concord.person('oda', 'operator')
+    const about = { scope: 'user' as const, memory_type: 'preference' as const }
+    const pia = await concord.person('pia')
+    const subject = `user:${(await pia.api.GET('/me')).data?.user_id ?? ''}`
+    assert.equal((await pia.api.POST('/memory/consents', { body: { ...about, subject } })).response.status, 201)
+    const body = { ...about, subject, fact_key: 'travel.seat', content: { seat: 'aisle' }, confidence: 0.95 }
+    assert.equal((await pia.api.POST('/memory', { body })).response.status, 202)
+    const query = { subject }
+    await until(async () => (await pia.api.GET('/memory', { params: { query } })).data?.items.length === 1)
+    const commands = [
+      await owner.submit(assignLater, { subject }),
+      await kept.submit(assignLater, { subject }),
+    ] as const
+    for (const command of commands) await waits(command)
+    const user_id = (await owner.api.GET('/me')).data?.user_id ?? ''
+    const demoted = await api.POST('/people/{user_id}/role', {
+      params: { path: { user_id } },
+      body: { role: 'reader' },
+    })
+    assert.ok(demoted.response.ok)
+    await concord.clock.advance(3 * HOUR_MS)
+    const { command_id } = commands[0]
+    let approval_id: string | undefined
+    await until(async () => {
+      const { data } = await operator.api.GET('/approvals', { params: { query: { command_id } } })
+      approval_id = data?.items[0]?.approval_id
+      return approval_id !== undefined
+    })
+    const resolved = await operator.api.POST('/approvals/{approval_id}/resolve', {
+      params: { path: { approval_id: approval_id ?? '' } },
+      body: { decision: 'approved', reason: 'Still needed.' },
+    })
+    assert.equal(resolved.response.status, 200, JSON.stringify(resolved.error))
+    assert.equal(await countOf(commands[0]), 0)
+    assert.equal(await countOf(commands[1]), 1)
   })
 
   test('a signal and a wait of the same instant always meet, once', async () => {

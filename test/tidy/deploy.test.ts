@@ -43,6 +43,26 @@ describe('deploy', () => {
       }
     })
 
+  test('no proxy publishes the metrics', () => {
+    const textOf = (name: string) => files.find(([path]) => path === `deploy/${name}`)?.[1] ?? ''
+    assert.match(textOf('nginx.conf'), /location = \/metrics \{\s+return 404;/)
+    assert.match(textOf('Caddyfile'), /respond \/metrics 404/)
+    type Path = { path: string; pathType: string; backend: { service: { name: string } } }
+    type Manifest = {
+      kind: string
+      metadata: { name: string }
+      spec: { rules?: { http: { paths: Path[] } }[]; selector?: object }
+    }
+    const manifests = parseAllDocuments(textOf('kubernetes.yaml')).map((each) => each.toJS() as Manifest)
+    const paths = manifests.flatMap(({ spec }) => spec?.rules ?? []).flatMap(({ http }) => http.paths)
+    const metrics = paths.find(({ path }) => path === '/metrics')
+    assert.equal(metrics?.pathType, 'Exact')
+    const target = manifests.find(
+      ({ kind, metadata }) => kind === 'Service' && metadata.name === metrics.backend.service.name,
+    )
+    assert.ok(target && target.spec.selector === undefined, 'a service without pods')
+  })
+
   for (const [path, text] of files.filter(([each]) => each.endsWith('.service')))
     test(`${path} is a unit that systemd accepts`, (t) => {
       const folder = mkdtempSync(join(tmpdir(), 'concord-unit-'))

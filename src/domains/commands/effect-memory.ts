@@ -1,19 +1,17 @@
 /** What an effect may read of memory: as the requester, with the requester's present rights. Every read is on record. */
+import type { Principal } from '#domains/identity'
 import { type MemoryDeps, type MemoryReader, readMemory, searchMemory, type SearchMemory } from '#domains/memory'
 import { decodeId, encodeId } from '#kernel/ids'
 import type { StoredCommand } from './command-table.ts'
 import { type EffectMemory, EffectFailure } from './catalog/effect-definition.ts'
 import type { CommandDeps } from './deps.ts'
-import { withPresentRights } from './requester.ts'
+import { findPresentRights } from './requester.ts'
 
-export function openEffectMemory(
-  deps: Pick<CommandDeps, 'db' | 'now' | 'memory'>,
-  command: StoredCommand,
-): EffectMemory {
+export function openEffectMemory(deps: Pick<CommandDeps, 'db' | 'memory'>, command: StoredCommand): EffectMemory {
   const { workspace_id: workspaceId } = command
   const open = async (): Promise<readonly [MemoryDeps, MemoryReader]> => {
     if (!deps.memory) throw new EffectFailure('internal_error', 'This process has no memory store.', 'no')
-    return [deps.memory, readerOf(await withPresentRights(deps, command))]
+    return [deps.memory, readerOf(command, (await findPresentRights(deps, command)) ?? NO_RIGHTS)]
   }
   return {
     async find(query) {
@@ -24,8 +22,9 @@ export function openEffectMemory(
     async read(memoryId) {
       const [memory, reader] = await open()
       const id = decodeId('memory', memoryId)
-      const found = id.ok ? await readMemory(memory, reader, { workspaceId, memoryId: id.value }) : id
-      if (!found.ok) throw new EffectFailure('validation_error', found.reason, 'no')
+      if (!id.ok) throw new EffectFailure('validation_error', id.reason, 'no')
+      const found = await readMemory(memory, reader, { workspaceId, memoryId: id.value, activeOnly: true })
+      if (!found.ok) return undefined
       const { memory_type, content, confidence } = found.value
       return { memory_type, content, confidence }
     },
@@ -34,13 +33,12 @@ export function openEffectMemory(
 
 const FOUND_DEFAULT = 20
 
-/** A command of Concord itself sees no private memory: a webhook or a schedule is nobody. */
-function readerOf({ requested_by, context: { user_id, trace_id, metadata } }: StoredCommand): MemoryReader {
-  const { role, org_roles: orgRoles } = metadata
-  const principal = {
-    userId: user_id,
-    role: role === 'admin' ? ('admin' as const) : ('reader' as const),
-    orgRoles: Array.isArray(orgRoles) ? orgRoles.map(String) : [],
-  }
-  return { id: requested_by, traceId: trace_id, principal }
+/** A webhook, a schedule, and a person who may no longer act see no private memory of others. */
+const NO_RIGHTS = { role: 'reader', orgRoles: [] } as const
+
+function readerOf(
+  { requested_by, context: { user_id: userId, trace_id } }: StoredCommand,
+  { role, orgRoles }: Pick<Principal, 'role' | 'orgRoles'>,
+): MemoryReader {
+  return { id: requested_by, traceId: trace_id, principal: { userId, role, orgRoles } }
 }

@@ -109,7 +109,8 @@ function listingOf(columns: string, { status, taskName, requestedBy, createdAfte
   }
 }
 
-const boundOf = (at: Date) => uuidV7(at.getTime(), 0, new Uint8Array(8))
+/** The least id of this time. Ids begin in 1970. */
+const boundOf = (at: Date) => uuidV7(Math.max(at.getTime(), 0), 0, new Uint8Array(8))
 
 /** The id before which a page begins: that of the cursor, unless the time is earlier. */
 function beforeOf({ beforeId, createdBefore }: CommandFilter): string {

@@ -3,7 +3,7 @@
  * effect does not begin and an operator is asked: nothing happens in the name of a person who left or was demoted.
  */
 import type { ApprovalRequest } from '#domains/approvals'
-import { findMember, hasLeft, platformRoles } from '#domains/identity'
+import { findMember, hasLeft, platformRoles, type Principal } from '#domains/identity'
 import { isUuid } from '#kernel/ids'
 import { statement } from '#store'
 import type { Folded } from './advance.ts'
@@ -45,6 +45,18 @@ where c.workspace_id = $2::uuid and c.command_id = $3::uuid`,
 /** A policy decision this long after the request is made with the rights of now. */
 const RIGHTS_FRESH_MS = 5_000
 
+/** The present role and org roles of the requester. Undefined for Concord itself, and for a person who may no longer act. */
+export async function findPresentRights(
+  { db }: Pick<CommandDeps, 'db'>,
+  command: StoredCommand,
+): Promise<Pick<Principal, 'role' | 'orgRoles'> | undefined> {
+  const userId = requesterOf(command)
+  const roleMax = platformRoles.find((role) => role === command.context.metadata['role'])
+  if (userId === undefined || roleMax === undefined) return undefined
+  const member = await findMember(db, { userId, workspaceId: command.workspace_id, roleMax })
+  return member?.role === 'reader' ? undefined : member
+}
+
 /**
  * The command with the present role and org roles of its requester, for a policy decision after a wait. As it is while the request is fresh, and for a
  * person who may no longer act: about these an operator is asked before anything begins.
@@ -53,17 +65,14 @@ export async function withPresentRights(
   { db, now }: Pick<CommandDeps, 'db' | 'now'>,
   command: StoredCommand,
 ): Promise<StoredCommand> {
-  const { metadata } = command.context
-  const userId = requesterOf(command)
-  const roleMax = platformRoles.find((role) => role === metadata['role'])
   // After a clock was set back, the request lies ahead of it.
   const ageMs = now().getTime() - command.created_at.getTime()
   const isFresh = ageMs >= 0 && ageMs < RIGHTS_FRESH_MS
-  if (userId === undefined || roleMax === undefined || isFresh) return command
-  const member = await findMember(db, { userId, workspaceId: command.workspace_id, roleMax })
-  if (!member || member.role === 'reader') return command
-  const rights = { role: member.role, org_roles: member.orgRoles }
-  return { ...command, context: { ...command.context, metadata: { ...metadata, ...rights } } }
+  const present = isFresh ? undefined : await findPresentRights({ db }, command)
+  if (!present) return command
+  const { context } = command
+  const rights = { role: present.role, org_roles: present.orgRoles }
+  return { ...command, context: { ...context, metadata: { ...context.metadata, ...rights } } }
 }
 
 /** An attempt whose predecessor is in doubt settles it, as a look-up does: it is no begin. */

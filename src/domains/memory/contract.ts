@@ -244,7 +244,9 @@ export const forgetPreviewView = z
       .meta({ description: 'False: only the person, data owners and administrators see what there is.' }),
     may_erase: z.boolean().meta({ description: 'False: a hold stands, on the subject or on something made from it.' }),
     counts: z.record(z.string(), z.int()).meta({ example: { memory: 3 }, description: 'How many of each kind.' }),
-    items: z.array(knownItem).meta({ description: 'Everything that would be erased.' }),
+    items: z
+      .array(knownItem)
+      .meta({ description: 'Everything that would be erased. Payloads of commands stay, with the subjects in them.' }),
     consents: z.array(consentView),
     holds: z.array(holdView),
   })

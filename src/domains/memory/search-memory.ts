@@ -193,18 +193,20 @@ export async function searchMemoryForRun(
   })
 }
 
-/** Returns one memory by its id, in any state. The read is recorded like every other. */
+/** Returns one memory by its id: in any state, or only if a search would find it. The read is recorded like every other. */
 export async function readMemory(
   deps: MemoryDeps,
   actor: MemoryReader,
-  { workspaceId, memoryId }: MemoryRef,
+  { workspaceId, memoryId, activeOnly = false }: MemoryRef & { readonly activeOnly?: boolean },
 ): Promise<Decision<StoredMemory>> {
+  const at = deps.now()
   const found = await deps.store.get({ workspaceId, memoryId })
   const viewer = viewerOf(actor)
   const isPrivate = found?.scope === 'user' && found.subject_type === 'user' && found.subject_id !== viewer
-  const shown = found && (viewer === undefined || !isPrivate) ? found : undefined
+  const isActive = found?.status === 'active' && (found.expires_at === null || found.expires_at > at)
+  const shown = found && (viewer === undefined || !isPrivate) && (isActive || !activeOnly) ? found : undefined
   const { readId, reader, kind, traceId } = noteOf(deps, actor, 'id')
   const ids = shown ? [shown.memory_id] : []
-  await deps.db.run(insertRead, [readId, workspaceId, reader, null, kind, traceId, deps.now(), ids])
+  await deps.db.run(insertRead, [readId, workspaceId, reader, null, kind, traceId, at, ids])
   return shown ? accept(shown) : refuseAbsent()
 }

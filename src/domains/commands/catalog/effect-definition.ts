@@ -43,8 +43,8 @@ export type EffectMemory = {
   find(
     query: Omit<SearchMemory, 'workspaceId' | 'limit'> & { readonly limit?: number | undefined },
   ): Promise<readonly string[]>
-  /** A memory that is not there, or that the requester may not see, fails the effect as one that did nothing. */
-  read(memoryId: string): Promise<Pick<StoredMemory, 'memory_type' | 'content' | 'confidence'>>
+  /** Undefined for a memory that `find` no longer finds: forgotten, superseded, expired, or not for the requester. */
+  read(memoryId: string): Promise<Pick<StoredMemory, 'memory_type' | 'content' | 'confidence'> | undefined>
 }
 
 /** The input of a handler. It gives no access to tables: a handler acts outside and returns its result. */

@@ -279,7 +279,18 @@ describe('http connector', () => {
       [{ operations: operations().map((each) => ({ ...each, path: '/a/../b' })) }, /as a segment/],
       [
         { operations: operations().map((each) => ({ ...each, method: 'GET' as const, key_in_answer: 'key' })) },
-        /no key to repeat/,
+        /no idempotency key to repeat/,
+      ],
+      [
+        {
+          operations: operations().map((each) => ({
+            ...each,
+            method: 'POST' as const,
+            side_effect_class: 'opaque' as const,
+            key_in_answer: 'key',
+          })),
+        },
+        /put has key_in_answer but no idempotency key to repeat/,
       ],
       [
         {

@@ -95,8 +95,9 @@ function findHttpFlaws(input: HttpConnectorInput, reach: Reach): readonly string
 }
 
 function findFormFlaws(operation: HttpConnectorInput['operations'][number]): readonly string[] {
-  const { name, method, path, url_from, key_in_answer, side_effect_class: kind } = operation
+  const { name, method, path, url_from, key_in_answer, side_effect_class: kind, idempotency } = operation
   const reads = method === 'GET' || method === 'HEAD'
+  const hasKey = !reads && (idempotency?.required ?? kind === 'keyed')
   return [
     ...(httpMethods.includes(method) ? [] : [`The method of ${name} is not known.`]),
     ...((path === undefined) === (url_from === undefined) ? [`${name} needs either path or url_from.`] : []),
@@ -104,7 +105,7 @@ function findFormFlaws(operation: HttpConnectorInput['operations'][number]): rea
     ...(path?.split('/').some((part) => part === '.' || part === '..')
       ? [`The path of ${name} must not contain . or .. as a segment.`]
       : []),
-    ...(reads && key_in_answer !== undefined ? [`${name} sends ${method}, which has no key to repeat.`] : []),
+    ...(key_in_answer !== undefined && !hasKey ? [`${name} has key_in_answer but no idempotency key to repeat.`] : []),
     ...(reads && kind !== 'none' ? [`${name} sends ${method} but declares a side effect.`] : []),
   ]
 }
