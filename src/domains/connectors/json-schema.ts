@@ -36,7 +36,7 @@ export function typeOfSchema(schema: JsonValue | undefined): z.ZodType {
   const known = kept.get(text)
   if (known) return known
   // The judge of such a schema answers with a promise, outside the time limit.
-  if (text.includes('"$async":')) throw new TypeError('It has the keyword $async, which is not of JSON Schema.')
+  if (text.includes('"$async":')) throw new TypeError('It has the keyword $async, which is not part of JSON Schema.')
   const type = makeType(schema)
   if (kept.size >= KEPT_MAX) kept.clear()
   kept.set(text, type)
