@@ -3,7 +3,7 @@ import type { Clock } from '#kernel/clock'
 import { uuidV7 } from '#kernel/ids'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
-import { type Db, scoped, type Sql, statement } from '#store'
+import { type Db, scoped, statement } from '#store'
 
 type WorkspaceCounts = {
   /** The commands that were submitted since this time. */
@@ -109,9 +109,12 @@ where e.status = 'executing' and e.read_back->>'asked' = 'true'`,
 const mayDoubt = ['blocked', 'cancelling', 'compensating']
 
 /** Counts the open commands of all workspaces, each status up to `max`, for metrics. */
-export async function countOpen(sql: Sql, max: number): Promise<OpenCounts> {
-  const rows = await sql.run(countOpenRows, [openStates, max])
-  const [doubts] = await sql.run(countDoubts, [mayDoubt, max])
+export async function countOpen(db: Db, max: number): Promise<OpenCounts> {
+  const [rows, [doubts]] = await db.transaction(async (tx) => {
+    // With a limit a planner expects to find enough rows early. For a status that no command has it would read the whole table.
+    await tx.query('set local enable_seqscan = off')
+    return [await tx.run(countOpenRows, [openStates, max]), await tx.run(countDoubts, [mayDoubt, max])]
+  })
   const commands = Object.fromEntries(rows.map(({ status, count }) => [status, count]))
   return { commands, effectsInDoubt: doubts?.count ?? 0 }
 }

@@ -48,17 +48,19 @@ test('whatever the rows say, a command is finished if and only if every planned 
   )
 })
 
-test('the result of the added notification is none of the results; a drafted one is', () => {
+test('the result of the notification that the plan added is none of the results', () => {
   const plan = aPlan(2, () => [])
-  const resultsOf = (command_id: string) => {
-    const [step, notification] = [{}, { effect_type: 'notification.app', effect_payload: { command_id } }].map(
-      (more, index) => ({ ...more, domain_effect_id: `e${index}`, status: 'succeeded' as const, result: index }),
-    )
-    const { command, effects } = aCase(plan, [step ?? {}, notification ?? {}])
-    const next = nextEffect({ command: { ...command, command_id: 'c' }, effects }, now)
+  const effects = [0, 1].map((index) => ({
+    domain_effect_id: `e${index}`,
+    status: 'succeeded' as const,
+    result: index,
+  }))
+  const marked = plan.steps.map((step, index) => ({ ...step, metadata: { ...step.metadata, added: index === 1 } }))
+  const resultsOf = (of: ExecutionPlan) => {
+    const next = nextEffect(aCase(of, effects), now)
     return next.t === 'finished' ? next.results : assert.fail(next.t)
   }
-  assert.deepEqual([resultsOf('c'), resultsOf('another')], [[0], [0, 1]])
+  assert.deepEqual([resultsOf(plan), resultsOf({ ...plan, steps: marked })], [[0, 1], [0]])
 })
 
 test('a running command without effects, without a plan, or with a step that nothing leads to is torn, and says where', () => {

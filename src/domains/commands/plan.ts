@@ -83,6 +83,8 @@ export function createPlan(
       depends_on: before.length > 0 ? before.map((at) => `step_${at + 1}`) : gate.map(({ step_id }) => step_id),
       metadata: {
         ...effect.metadata,
+        // The notification: its result is none of the results of the function.
+        ...(index >= input.drafts.length ? { added: true } : {}),
         effect_type: effect.effect_type,
         domain_effect_id: effectId,
         queue: chooseQueue(effect),
@@ -371,7 +373,7 @@ export type NextEffect =
   | { readonly t: 'torn'; readonly steps: readonly string[] }
 
 /** Executing effects come first, then the first effect whose predecessors have succeeded. */
-export function nextEffect({ command: { plan, command_id }, effects }: CommandWithEffects, now: Date): NextEffect {
+export function nextEffect({ command: { plan }, effects }: CommandWithEffects, now: Date): NextEffect {
   if (!plan) return { t: 'torn', steps: ['the plan itself'] }
   const byId = new Map<unknown, StoredEffect>(effects.map((effect) => [effect.domain_effect_id, effect]))
   const steps = plan.steps
@@ -387,10 +389,8 @@ export function nextEffect({ command: { plan, command_id }, effects }: CommandWi
   const next = planned.find(({ status }) => status === 'executing') ?? ready?.effect
   if (next) return judgeOpen(next, now)
   if (open.size > 0) return { t: 'torn', steps: [...open] }
-  // A function does not know the id of its command, so the notification with it is the one that `createPlan` added.
-  const isAdded = ({ effect_type, effect_payload: of }: StoredEffect) =>
-    effect_type === APP_NOTIFICATION && of['command_id'] === command_id
-  return { t: 'finished', results: planned.flatMap((each) => (isAdded(each) ? [] : [each.result])) }
+  const own = steps.filter(({ metadata }) => metadata['added'] !== true)
+  return { t: 'finished', results: own.map(({ effect }) => effect?.result) }
 }
 
 export function judgeOpen(effect: StoredEffect, now: Date): Exclude<NextEffect, { t: 'failed' | 'finished' | 'torn' }> {

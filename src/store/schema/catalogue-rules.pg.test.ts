@@ -266,10 +266,14 @@ describe('rules of the whole schema', () => {
     const wide = catalogue.grants.filter(
       ({ text }) => /\b(delete|truncate|references|trigger|maintain)\b/.test(text) || / to public$/i.test(text),
     )
-    // Leaving an org role is the one delete of the service.
+    // The service deletes an org role that a person leaves, signals that are no longer kept, and waits that have ended.
     assert.deepEqual(
       wide.map(({ text }) => text),
-      ['grant delete, insert, select on identity.org_role_memberships to concord_engine'],
+      [
+        'grant delete, insert, select, update on concord.signal_waits to concord_engine',
+        'grant delete, insert, select, update on concord.signals to concord_engine',
+        'grant delete, insert, select on identity.org_role_memberships to concord_engine',
+      ],
     )
   })
 

@@ -9,6 +9,7 @@ const others: Readonly<Record<string, string>> = {
   command_dependencies: 'names two commands, child and parent',
   domain_event_seals: 'seals the events of a whole workspace',
   history_archives: 'names every command whose events it holds',
+  signals: 'another system sends it, and any command may wait for it',
   notification_reads: 'part of a call, which has its command',
   connector_definitions: 'a person approves it, no command does',
   memory_consents: 'a person agrees, no command does',
