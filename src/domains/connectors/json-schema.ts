@@ -88,7 +88,7 @@ type Problem = { readonly path: (string | number)[]; readonly message: string }
 
 function findProblem(judge: ValidateFunction, value: unknown): Problem | undefined {
   try {
-    if (withinTime(() => judge(value)) === true) return undefined
+    if (withinTime<unknown>(() => judge(value)) === true) return undefined
   } catch {
     // A limit, or a schema that refers to itself without end.
     return { path: [], message: 'it takes too long to judge' }
