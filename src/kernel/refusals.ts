@@ -25,6 +25,7 @@ export const kernelRefusals = {
   key_characters: ['invalid', 'Use letters, digits and signs such as : - _ . in NFC.'],
   signal_name: ['invalid', 'Use a name such as carrier.delivered.'],
   signal_key: ['invalid', 'Use a key such as order-7, the same that the wait names.'],
+  signal_sender: ['invalid', 'Use webhook: and its name, such as webhook:carrier.'],
   key_reserved: ['invalid', 'Use a key with another prefix.'],
   'idempotency.key.required': ['invalid', 'Send an `idempotency_key`. The same key means the same request.'],
   'idempotency.template.invalid': ['invalid', 'Write fixed text and {field}, such as book_hotel:{booking_draft_id}.'],

@@ -22,3 +22,11 @@ export function parseSignalKey(text: string): Decision<string> {
     hint: `Use 1 to ${KEY_CHARACTERS_MAX} visible characters in NFC, without leading or trailing spaces, such as order-7.`,
   })
 }
+
+/** The sender that a wait can require: a webhook, because its signature proves who sent the event. */
+export function parseSignalSender(text: string): Decision<string> {
+  if (text.startsWith('webhook:') && isVisibleLine(text, KEY_CHARACTERS_MAX)) return accept(text)
+  return refuse('signal_sender', `${quote(text)} is not the sender of a signal.`, {
+    hint: 'Use webhook: and the name of the webhook in the project, such as webhook:carrier.',
+  })
+}

@@ -452,6 +452,7 @@ export type Rows = {
     readonly command_id: string
     readonly name: string
     readonly key: string
+    readonly sent_by: string | null
     readonly signal_id: string | null
     readonly created_at: Date
   }

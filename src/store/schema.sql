@@ -820,6 +820,7 @@ create table concord.signal_waits (
   command_id       uuid                not null,
   name             concord.filled_text not null,
   key              concord.filled_text not null,
+  sent_by          concord.filled_text,
   signal_id        uuid,
   created_at       concord.finite_time not null,
   constraint signal_waits_pk PRIMARY KEY (domain_effect_id, workspace_id),
@@ -827,6 +828,7 @@ create table concord.signal_waits (
   constraint signal_waits_effect_fk FOREIGN KEY (domain_effect_id, workspace_id) REFERENCES concord.domain_effects(domain_effect_id, workspace_id),
   constraint signal_waits_signal_fk FOREIGN KEY (signal_id, workspace_id) REFERENCES concord.signals(signal_id, workspace_id)
 );
+CREATE INDEX signal_waits_age_ix ON concord.signal_waits USING btree (created_at);
 CREATE INDEX signal_waits_open_ix ON concord.signal_waits USING btree (workspace_id, name, key) WHERE (signal_id IS NULL);
 CREATE INDEX signal_waits_signal_ix ON concord.signal_waits USING btree (signal_id) WHERE (signal_id IS NOT NULL);
 alter table concord.signal_waits enable row level security, force row level security;
@@ -835,7 +837,8 @@ create policy signal_waits_engine on concord.signal_waits as permissive for all 
 grant delete, insert, select, update on concord.signal_waits to concord_engine;
 grant select on concord.signal_waits to concord_app;
 comment on table concord.signal_waits is 'Effects that wait for a signal. A wait whose time has passed is deleted.';
-comment on column concord.signal_waits.signal_id is 'The signal that ended the wait.';
+comment on column concord.signal_waits.sent_by is 'The only sender whose signal counts. Null: any.';
+comment on column concord.signal_waits.signal_id is 'The signal that ends the wait.';
 
 create table concord.signals (
   signal_id    uuid                not null,
@@ -849,7 +852,7 @@ create table concord.signals (
   created_at   concord.finite_time not null,
   taken_at     concord.finite_time,
   constraint signals_pk PRIMARY KEY (signal_id, workspace_id),
-  constraint signals_sent_uq UNIQUE (workspace_id, sent_id),
+  constraint signals_sent_uq UNIQUE (workspace_id, sent_by, sent_id),
   constraint signals_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
   constraint signals_key_ck CHECK ((char_length((key)::text) <= 255)),
   constraint signals_name_ck CHECK ((char_length((name)::text) <= 100)),
@@ -864,7 +867,7 @@ grant delete, insert, select, update on concord.signals to concord_engine;
 grant select on concord.signals to concord_app;
 comment on table concord.signals is 'Events from outside, each received once.';
 comment on column concord.signals.sent_id is 'The id that the sender gave it.';
-comment on column concord.signals.taken_at is 'When it ended its first wait. Null: it is kept for the first wait that begins.';
+comment on column concord.signals.taken_at is 'When it ended its first wait. Null: it is kept, unless a wait that is not over has it.';
 
 create table concord.swarm_runs (
   swarm_run_id             uuid                     not null,

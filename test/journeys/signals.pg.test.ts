@@ -21,11 +21,17 @@ import { openTestConcord, type TestConcord } from '#testing'
 const HOUR_MS = 3_600_000
 const secret = new Uint8Array(32).fill(5)
 
+/** The orders whose parcel was returned. */
+const returned: string[] = []
+
 const ship = defineEffect('carrier.ship', {
   input: z.object({ order_id: z.string() }),
   class: 'keyed',
   do: ({ input }) => Promise.resolve({ parcel: `p_${input.order_id}` }),
-  undo: () => Promise.resolve({}),
+  undo: ({ input: { order_id } }) => {
+    returned.push(order_id)
+    return Promise.resolve({})
+  },
 })
 const bill = defineEffect('payments.charge', {
   input: z.object({ signed_by: z.string() }),
@@ -42,6 +48,15 @@ const deliver = defineCommand('deliver', {
     return [ship({ order_id }), delivered, bill({ signed_by: from(delivered, 'signed_by') })]
   },
   onFailure: 'undo',
+})
+const insure = defineCommand('insure', {
+  input,
+  policy: () => allow(),
+  steps: ({ order_id }) => {
+    const terms = { key: order_id, timeout: '14d', from: 'webhook:carrier' } as const
+    const delivered = waitFor<{ signed_by: string }>('carrier.delivered', terms)
+    return [delivered, bill({ signed_by: from(delivered, 'signed_by') })]
+  },
 })
 const remind = defineCommand('remind', {
   input: z.object({ at: z.iso.datetime() }),
@@ -91,7 +106,7 @@ describe('shipped steps', () => {
   before(async () => {
     concord = await openTestConcord({
       project: {
-        catalog: [deliver, remind, rest, watch, listen, assign],
+        catalog: [deliver, insure, remind, rest, watch, listen, assign],
         webhooks: [
           {
             name: 'carrier',
@@ -153,6 +168,9 @@ describe('shipped steps', () => {
     )
     assert.equal((await send('o1', { signed_by: 'Dora' })).woken, 1)
     assert.deepEqual((await ended(waiting)).result, { charged: 'Dora' })
+    const said = (await concord.why(waiting)).chain.map(({ text }) => text)
+    const line = said.find((text) => text.includes('ended by the signal'))
+    assert.match(line ?? '', /^The wait was ended by the signal sig_[0-9a-f]{32} of local:admin\.$/)
   })
 
   test('a signal that came before the command is kept, and each wait takes the oldest', async () => {
@@ -179,7 +197,7 @@ describe('shipped steps', () => {
   test('without a signal the wait ends with its value, or fails, and what was done is undone', async () => {
     const late = await concord.submit(deliver, { order_id: 'o4' })
     const valued = await concord.submit(watch, { order_id: 'o5' })
-    await waits(late)
+    await Promise.all([waits(late), waits(valued)])
     await send('o5', { n: 7 })
     await until(
       async () => (await concord.why(valued)).chain.filter(({ text }) => text.startsWith('It waits')).length === 2,
@@ -189,7 +207,7 @@ describe('shipped steps', () => {
     const { status, error, error_class } = await ended(late)
     assert.deepEqual([status, error_class], ['compensated', 'timeout'])
     assert.match(error ?? '', /no signal carrier\.delivered for o4 came within 14d/)
-    assert.ok(concord.calls.some(({ effect, input: of }) => effect === 'carrier.ship.undo' || of['order_id'] === 'o4'))
+    assert.deepEqual(returned, ['o4'])
   })
 
   test('a wait is a read that needs no approval, and a retry after its timeout waits again', async () => {
@@ -218,6 +236,7 @@ describe('shipped steps', () => {
     await concord.cancel(asleep)
     assert.equal((await ended(waiting)).status, 'cancelled')
     assert.equal((await ended(asleep)).status, 'cancelled')
+    assert.equal(returned.at(-1), 'o6')
     assert.equal((await send('o6', { signed_by: 'Kim' })).woken, 0)
     const next = await concord.submit(deliver, { order_id: 'o6' })
     assert.deepEqual((await ended(next)).result, { charged: 'Kim' })
@@ -285,9 +304,12 @@ describe('shipped steps', () => {
     await concord.cancel(waiting)
   })
 
-  test('[API-06] a webhook maps an event to a signal, once', async () => {
-    const waiting = await concord.submit(deliver, { order_id: 'o9' })
+  test('[API-06] a webhook maps an event to a signal, once, and a writer cannot send it in its place', async () => {
+    await send('o9', { signed_by: 'forged' })
+    const waiting = await concord.submit(insure, { order_id: 'o9' })
     await waits(waiting)
+    assert.match((await concord.get(waiting)).waiting_reason ?? '', /for o9 from webhook:carrier, until /)
+    assert.equal((await send('o9', { signed_by: 'forged' })).woken, 0)
     const post = async (event: object, id: string) => {
       const body = new TextEncoder().encode(JSON.stringify(event))
       const timestamp = String(Math.floor(concord.clock.now().getTime() / 1_000))
@@ -306,6 +328,10 @@ describe('shipped steps', () => {
     assert.deepEqual(await post({ kind: 'other' }, 'e2'), [202, 'recorded'])
     assert.equal((await post({ order: ' ' }, 'e3'))[0], 422)
     assert.deepEqual((await ended(waiting)).result, { charged: 'Lee' })
+    const said = (await concord.why(waiting)).chain.map(({ text }) => text).join(' ')
+    assert.match(said, /It waits for the signal carrier\.delivered for o9 from webhook:carrier, until /)
+    assert.match(said, /The wait was ended by the signal sig_[0-9a-f]{32} of webhook:carrier\./)
+    assert.throws(() => waitFor('a.b', { key: 'k', timeout: '1d', from: 'user:1' as never }), /sender of a signal/)
   })
 
   test('a step recalls memories as the requester: ids go from step to step, and content is in no record', async () => {

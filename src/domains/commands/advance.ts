@@ -343,7 +343,8 @@ function settleOpen(found: CommandWithEffects, seen: Seen, effect: StoredEffect,
     return end(set({ error, error_class: 'internal_error' }), move('failed', workerActor, { reason: 'the exit broke' }))
   }
   const { outcome, asked } = readBackOf(effect)
-  if (effect.run_after !== null && (outcome === 'not_done' || handler.class === 'read')) {
+  // A read has changed nothing, whatever became of its call.
+  if (handler.class === 'read' || (effect.run_after !== null && outcome === 'not_done')) {
     const errorClass = classifyError(effect.error_class)
     const failure = { errorClass, message: effect.error ?? 'cancelled', happened: 'no' as const }
     return failEffect(found, effect, failure)

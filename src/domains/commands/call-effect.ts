@@ -10,6 +10,7 @@ import {
 } from '#domains/artifacts'
 import { classifyError } from '#kernel/error-classes'
 import { guardValue } from '#kernel/json-guard'
+import type { JsonObject } from '#kernel/json-value'
 import { type Decision, isUnavailable, type Refusal } from '#kernel/refusal'
 import { kernelRefusals } from '#kernel/refusals'
 import { decideStepKey } from '#kernel/retry-policy'
@@ -41,6 +42,15 @@ type Called = { readonly result: CallResult; readonly works: readonly Work[] }
 export type LastCall = CallOutcome & { readonly isUndo: boolean; readonly works: readonly Work[] }
 
 type CommandTurn = Turn<HeldCommand>
+
+/** What a handler has left for the outcome. */
+type Left = Parameters<EffectCall['alongside']>
+
+function withLeft(result: CallResult, left: readonly Left[], more: readonly Work[] = []): Called {
+  const works = [...left.map(([work]) => work), ...more]
+  if (left.length === 0 || (result.t !== 'done' && result.t !== 'found')) return { result, works }
+  return { result: { ...result, facts: Object.assign({}, ...left.map(([, facts]) => facts)) as JsonObject }, works }
+}
 
 /** Makes the call or look-up that the fold has decided, if it was begun. Undefined: nothing was called, or the turn was lost during the call. */
 export async function callNext(
@@ -129,10 +139,10 @@ async function callHeld(
   const { command } = turn.found
   const opened = deps.artifacts && openEffectWriter(deps.artifacts, command, effect)
   const artifacts = opened?.artifacts ?? withoutArtifacts('This process has no artifact store.')
-  const works: Work[] = []
+  const left: Left[] = []
   const answer = async (signal: AbortSignal) => {
     try {
-      const call = callOf(deps, command, effect, signal, (name) => void emitted.push(name), artifacts, works)
+      const call = callOf(deps, command, effect, signal, (name) => void emitted.push(name), artifacts, left)
       return (await make({ ...call, undone: await findUndone(deps, turn.found, effect) })) ?? 'lost'
     } catch (error) {
       return thrown(error, emitted)
@@ -142,7 +152,7 @@ async function callHeld(
   const result = await withDeadline(deadline, answer, keepHeld(deps, commandTurns.table, turn))
   if (result === 'lost') return undefined
   const reported = result === LATE ? late(handler.timeoutMs, emitted) : result
-  return { result: reported, works: [...works, ...saverOf(deps.artifacts, opened?.writer, command)] }
+  return withLeft(reported, left, saverOf(deps.artifacts, opened?.writer, command))
 }
 
 /** The effect that an undo undoes. The undo of a command that succeeded belongs to another command. */
@@ -178,17 +188,17 @@ async function runBounded(
   handler: EffectHandler,
 ): Promise<Called | undefined> {
   const deadline = { sleep: deps.sleep, ms: Math.min(INLINE_BUDGET_MS, handler.timeoutMs) }
-  const works: Work[] = []
+  const left: Left[] = []
   // The rows of artifacts need the transaction of an outcome: left to the driver.
   const artifacts = withoutArtifacts('artifacts are not written inline')
   const answer = async (signal: AbortSignal) =>
     doneWith(
-      await handler.run({ ...callOf(deps, command, effect, signal, () => {}, artifacts, works), undone: undefined }),
+      await handler.run({ ...callOf(deps, command, effect, signal, () => {}, artifacts, left), undone: undefined }),
       [],
     )
   // The driver handles retries, backoff and records of failures.
   const result = await withDeadline(deadline, answer).catch(() => undefined)
-  return result !== LATE && result?.t === 'done' ? { result, works } : undefined
+  return result !== LATE && result?.t === 'done' ? withLeft(result, left) : undefined
 }
 
 function callOf(
@@ -198,7 +208,7 @@ function callOf(
   signal: AbortSignal,
   emit: (name: string) => void,
   artifacts: EffectArtifacts,
-  works: Work[],
+  left: Left[],
 ): EffectCall {
   return {
     commandId: command.command_id,
@@ -215,7 +225,7 @@ function callOf(
     emit,
     artifacts,
     memory: openEffectMemory(deps, command),
-    alongside: (work) => void works.push(work),
+    alongside: (...more) => void left.push(more),
   }
 }
 

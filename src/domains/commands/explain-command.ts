@@ -121,7 +121,12 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
   ],
   effect_executed: [
     effectKind,
-    ({ payload }) => `${text(payload['effect_type'])} was done, at attempt ${text(payload['attempt'])}.`,
+    ({ payload }, _, who) => {
+      const { effect_type, attempt, signal_id: signal, sent_by } = payload
+      if (typeof signal === 'string')
+        return `The wait was ended by the signal ${encodeId('signal', signal)} of ${who(sent_by)}.`
+      return `${text(effect_type)} was done, at attempt ${text(attempt)}.`
+    },
   ],
   effect_failed: [
     effectKind,
@@ -144,10 +149,10 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
   ],
   wait_started: [
     'effect',
-    ({ payload: { name, key, until } }) =>
+    ({ payload: { name, key, from, until } }) =>
       name === undefined
         ? `It waits until ${text(until)}.`
-        : `It waits for the signal ${text(name)} for ${text(key)}, until ${text(until)}.`,
+        : `It waits for the signal ${text(name)} for ${text(key)}${from === undefined ? '' : ` from ${text(from)}`}, until ${text(until)}.`,
   ],
   retry_requested: [
     'retry',
@@ -233,13 +238,13 @@ export function actorsOf(
   events: readonly HistoryEvent[],
   edits: readonly ApprovalEdit[],
 ): readonly string[] {
-  const approvers = events.flatMap(({ payload }) =>
-    [payload['approver'], payload['approved_for']].filter((actor) => typeof actor === 'string'),
+  const named = events.flatMap(({ payload }) =>
+    [payload['approver'], payload['approved_for'], payload['sent_by']].filter((actor) => typeof actor === 'string'),
   )
   return personIdsOf([
     command.requested_by,
     ...events.map(({ actor }) => actor),
-    ...approvers,
+    ...named,
     ...edits.map(({ by }) => by),
   ])
 }

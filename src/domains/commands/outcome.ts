@@ -3,6 +3,7 @@
  */
 import type { Random } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
+import type { JsonObject } from '#kernel/json-value'
 import { boundedWait, decideRetry, type RetrySettings } from '#kernel/retry'
 import {
   compensationDrift,
@@ -169,9 +170,9 @@ export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: Ca
   if (isStale && result.t !== 'done' && result.t !== 'found') return { changes: [], next: proceed }
   switch (result.t) {
     case 'done':
-      return recordDone(attempted, result.result, result.emitted, undefined)
+      return recordDone(attempted, result, result.emitted, undefined)
     case 'found':
-      return recordDone(attempted, result.result, handler.produces, { outcome: 'done', result: result.result })
+      return recordDone(attempted, result, handler.produces, { outcome: 'done', result: result.result })
     case 'pending':
       if (!('commandId' in result.awaits) && !handler.find)
         throw new KernelFault('commands.effect.pending', 'an effect that waits for a process or a time needs `find`')
@@ -188,7 +189,7 @@ export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: Ca
 
 function recordDone(
   { found, effect, handler }: Attempted,
-  result: unknown,
+  { result, facts }: { readonly result: unknown; readonly facts?: JsonObject },
   emitted: readonly string[],
   readBack: unknown,
 ): Step {
@@ -205,7 +206,7 @@ function recordDone(
       run_after: null,
       ...(readBack === undefined ? {} : { read_back: readBack }),
     },
-    payload: { attempt, max_attempts, idempotency_key, result },
+    payload: { attempt, max_attempts, idempotency_key, result, ...facts },
   }
   // A person was asked meanwhile. The outcome is known now, so the command continues; the drive closes the question.
   const isBlocked = found.command.status === 'blocked' && readBackOf(effect).asked === true

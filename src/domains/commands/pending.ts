@@ -5,13 +5,13 @@ import { formatInstant } from '#kernel/instant'
 import { aboutEffect, type Change, emitEvent, move, proceed, rest, type Step, workerActor } from './change.ts'
 import type { Awaits } from './catalog/effect-definition.ts'
 import { WAIT_FOR_SIGNAL } from './catalog/steps.ts'
-import type { CommandWithEffects, StoredEffect } from './command-table.ts'
+import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
 
 const PROCESS_AGAIN_MS = 60_000
 
 /** A wait for a command is a dependency like any other: the end of the awaited command marks and wakes this one. */
 export function recordPending({ command }: CommandWithEffects, effect: StoredEffect, awaits: Awaits, at: Date): Step {
-  if ('until' in awaits) return awaitTime(effect, awaits.until, at)
+  if ('until' in awaits) return awaitTime(command, effect, awaits.until, at)
   const wait = (read_back: object): Change => ({
     t: 'effect',
     id: effect.domain_effect_id,
@@ -29,13 +29,18 @@ export function recordPending({ command }: CommandWithEffects, effect: StoredEff
 }
 
 /** The turn ends with this write, so a wait takes no slot of a queue. A wake during the turn leads to another one. */
-function awaitTime(effect: StoredEffect, until: Date, at: Date): Step {
+function awaitTime({ status }: Pick<StoredCommand, 'status'>, effect: StoredEffect, until: Date, at: Date): Step {
   const { domain_effect_id: id, effect_type, effect_payload } = effect
   const set = { run_after: until, read_back: { outcome: 'waiting' } }
   const waits: Change = { t: 'effect', id, by: workerActor, set }
-  if (until <= at) return { changes: [waits], next: proceed }
-  const { name, key } = effect_payload
-  const about = { effect_type, until: formatInstant(until), ...(effect_type === WAIT_FOR_SIGNAL ? { name, key } : {}) }
+  // A command that was cancelled meanwhile does not wait.
+  if (until <= at || status !== 'running') return { changes: [waits], next: proceed }
+  const { name, key, from } = effect_payload
+  const about = {
+    effect_type,
+    until: formatInstant(until),
+    ...(effect_type === WAIT_FOR_SIGNAL ? { name, key, from } : {}),
+  }
   const isKnown = effect.run_after?.getTime() === until.getTime()
   const started = isKnown ? [] : [emitEvent('wait_started', workerActor, about, aboutEffect(effect))]
   return rest(until, waits, ...started)

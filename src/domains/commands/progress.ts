@@ -55,9 +55,9 @@ function sayWait(effect: StoredEffect): string | null {
 function sayWaiting(effect: StoredEffect): string | undefined {
   const { run_after: until, effect_type, effect_payload } = effect
   if (!until || !isWaiting(effect)) return undefined
-  const { name, key } = effect_payload
+  const { name, key, from } = effect_payload
   const isSignal = effect_type === WAIT_FOR_SIGNAL && typeof name === 'string' && typeof key === 'string'
-  const signal = isSignal ? `the signal ${name} for ${key}, ` : ''
+  const signal = isSignal ? `the signal ${name} for ${key}${typeof from === 'string' ? ` from ${from}` : ''}, ` : ''
   return `${signal}until ${formatInstant(until)}`
 }
 

@@ -12,7 +12,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import { parseSignalKey, parseSignalName } from '#kernel/signal'
-import { defineTable, failpoint, type Sql, statement, together } from '#store'
+import { type Db, defineTable, failpoint, statement, together, type Tx } from '#store'
 import type { Rows } from '#store/rows'
 import { processOf, type StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
@@ -54,7 +54,7 @@ const signalTable = defineTable<StoredSignal>()({
       sent_by: 'text',
       created_at: 'timestamptz',
     },
-    key: ['workspace_id', 'sent_id'],
+    key: ['workspace_id', 'sent_by', 'sent_id'],
     content: ['content_hash'],
   },
   log: commandLog,
@@ -71,7 +71,7 @@ const lockSignal = statement<never>(
   `select pg_advisory_xact_lock(hashtextextended('concord.signal:' || $1::text || ':' || $2::text || ':' || $3::text, 0))`,
 )
 
-/** $1 signal, $2 workspace, $3 name, $4 key, $5 now. Gives a new signal to all open waits. A command that is being cancelled waits no longer. */
+/** $1 signal, $2 workspace, $3 name, $4 key. Gives a new signal to all open waits. A command that is being cancelled waits no longer. */
 const giveSignal = statement<Pick<StoredCommand, 'command_id' | 'task_name' | 'command_type'>>(
   'commands_give_signal',
   `with given as (
@@ -79,12 +79,10 @@ const giveSignal = statement<Pick<StoredCommand, 'command_id' | 'task_name' | 'c
   from concord.signals as s, concord.commands as c, concord.domain_effects as e
   where s.signal_id = $1::uuid and s.workspace_id = $2::uuid
     and w.workspace_id = $2::uuid and w.name = $3::text and w.key = $4::text and w.signal_id is null
+    and (w.sent_by is null or w.sent_by = s.sent_by)
     and c.command_id = w.command_id and c.workspace_id = w.workspace_id and c.status = 'running'
     and e.domain_effect_id = w.domain_effect_id and e.workspace_id = w.workspace_id and e.status = 'executing'
   returning c.command_id, c.task_name, c.command_type
-), taken as (
-  update concord.signals set taken_at = $5::timestamptz
-  where signal_id = $1::uuid and workspace_id = $2::uuid and exists (select from given)
 )
 select command_id, task_name, command_type from given order by command_id`,
 )
@@ -128,8 +126,10 @@ export async function sendSignal(deps: CommandDeps, by: Actor, input: SendSignal
       const [known] = await tx.run(countWoken, [signal_id, workspaceId])
       return accept({ signalId: signal_id, isNew: false, woken: known?.woken ?? 0 })
     }
-    const woken = await tx.run(giveSignal, [signalId, workspaceId, name, key, at])
-    for (const each of woken) await deps.wake(processOf(each.command_id), { tx, ...wakeOptionsOf(deps.catalog, each) })
+    const woken = await tx.run(giveSignal, [signalId, workspaceId, name, key])
+    await together(
+      woken.map((each) => deps.wake(processOf(each.command_id), { tx, ...wakeOptionsOf(deps.catalog, each) })),
+    )
     await failpoint('commands.signal_written')
     return accept({ signalId, isNew: true, woken: woken.length })
   })
@@ -171,65 +171,105 @@ export type SignalWait = Pick<SignalDraft, 'name' | 'key'> & {
   readonly workspaceId: string
   readonly commandId: string
   readonly effectId: string
+  /** The only sender whose signal counts. */
+  readonly from?: string | undefined
 }
 
-/** $1 effect, $2 workspace, $3 command, $4 name, $5 key, $6 now. Takes the oldest kept signal. A wait that is there stays as it is. */
+/** The signal that ends a wait. */
+type GivenSignal = Pick<StoredSignal, 'signal_id' | 'sent_by' | 'payload'>
+
+/** $1 effect, $2 workspace, $3 command, $4 name, $5 key, $6 sender, $7 now. A wait that is there stays as it is. */
 const insertSignalWait = statement<never>(
   'commands_insert_signal_wait',
-  `with kept as (
-  update concord.signals as s set taken_at = $6::timestamptz
-  where s.workspace_id = $2::uuid and s.signal_id = (
-    select o.signal_id from concord.signals as o
-    where o.workspace_id = $2::uuid and o.name = $4::text and o.key = $5::text and o.taken_at is null
-      and not exists (select from concord.signal_waits as w where w.domain_effect_id = $1::uuid and w.workspace_id = $2::uuid)
-    order by o.created_at, o.signal_id limit 1)
-  returning s.signal_id
-)
-insert into concord.signal_waits (domain_effect_id, workspace_id, command_id, name, key, signal_id, created_at)
-values ($1, $2, $3, $4, $5, (select signal_id from kept), $6)
+  `insert into concord.signal_waits (domain_effect_id, workspace_id, command_id, name, key, sent_by, created_at)
+values ($1, $2, $3, $4, $5, $6, $7)
 on conflict (domain_effect_id, workspace_id) do nothing`,
 )
 
+/**
+ * $1 effect, $2 workspace. Gives an open wait the oldest kept signal. A signal that another wait has and has not used yet belongs to that wait; if that
+ * wait fails, the signal is kept again.
+ */
+const giveKeptSignal = statement<never>(
+  'commands_give_kept_signal',
+  `update concord.signal_waits as w set signal_id = (
+  select s.signal_id from concord.signals as s
+  where s.workspace_id = w.workspace_id and s.name = w.name and s.key = w.key and s.taken_at is null
+    and (w.sent_by is null or w.sent_by = s.sent_by)
+    and not exists (
+      select from concord.signal_waits as o
+      join concord.domain_effects as e on e.domain_effect_id = o.domain_effect_id and e.workspace_id = o.workspace_id
+      where o.signal_id = s.signal_id and o.workspace_id = s.workspace_id and e.status = 'executing')
+  order by s.created_at, s.signal_id limit 1)
+from concord.commands as c
+where w.domain_effect_id = $1::uuid and w.workspace_id = $2::uuid and w.signal_id is null
+  and c.command_id = w.command_id and c.workspace_id = w.workspace_id and c.status = 'running'`,
+)
+
 /** $1 effect, $2 workspace. No row: its time has passed. */
-const findSignalWait = statement<{ readonly payload: JsonObject | null }>(
+const findSignalWait = statement<GivenSignal | { readonly [K in keyof GivenSignal]: null }>(
   'commands_find_signal_wait',
-  `select s.payload from concord.signal_waits as w
+  `select s.signal_id, s.sent_by, s.payload from concord.signal_waits as w
 left join concord.signals as s on s.signal_id = w.signal_id and s.workspace_id = w.workspace_id
 where w.domain_effect_id = $1::uuid and w.workspace_id = $2::uuid`,
 )
 
 /** $1 effect, $2 workspace. */
-const endSignalWait = statement<{ readonly domain_effect_id: string }>(
+const endSignalWait = statement<never>(
   'commands_end_signal_wait',
-  `delete from concord.signal_waits where domain_effect_id = $1::uuid and workspace_id = $2::uuid and signal_id is null
-returning domain_effect_id`,
+  `delete from concord.signal_waits where domain_effect_id = $1::uuid and workspace_id = $2::uuid and signal_id is null`,
 )
 
-/** Begins to wait. Returns the payload of a signal that came before. Repeating it for the same effect changes nothing. */
-export function beginSignalWait({ db, now }: CommandDeps, wait: SignalWait): Promise<JsonObject | undefined> {
-  const { workspaceId, commandId, effectId, name, key } = wait
+/** $1 signal, $2 workspace, $3 now. */
+const markTaken = statement<never>(
+  'commands_mark_signal_taken',
+  `update concord.signals set taken_at = $3::timestamptz where signal_id = $1::uuid and workspace_id = $2::uuid and taken_at is null`,
+)
+
+/** Begins to wait. Returns a signal that came before. Repeating it for the same effect changes nothing. */
+export function beginSignalWait({ db, now }: CommandDeps, wait: SignalWait): Promise<GivenSignal | undefined> {
+  const { workspaceId, commandId, effectId, name, key, from = null } = wait
   return db.transaction(async (tx) => {
-    const [, , [found]] = await together([
+    const [, , , [found]] = await together([
       tx.run(lockSignal, [workspaceId, name, key]),
-      tx.run(insertSignalWait, [effectId, workspaceId, commandId, name, key, now()]),
+      tx.run(insertSignalWait, [effectId, workspaceId, commandId, name, key, from, now()]),
+      tx.run(giveKeptSignal, [effectId, workspaceId]),
       tx.run(findSignalWait, [effectId, workspaceId]),
     ])
-    return found?.payload ?? undefined
+    return found?.payload ? found : undefined
   })
 }
 
-/** The payload of the signal that ended the wait, or how the wait stands. The delete decides between a signal and the end of the time. */
+/** The signal that ended the wait, or how the wait stands. At the end of its time the lock decides between a signal and the timeout. */
 export async function findSignal(
-  db: Sql,
-  { effectId, workspaceId }: Pick<SignalWait, 'effectId' | 'workspaceId'>,
+  db: Db,
+  { effectId, workspaceId, name, key }: SignalWait,
   isTimeOver: boolean,
-): Promise<JsonObject | 'waiting' | 'timed_out'> {
-  const read = async () => (await db.run(findSignalWait, [effectId, workspaceId]))[0]
-  const found = await read()
-  if (found?.payload) return found.payload
-  if (found && !isTimeOver) return 'waiting'
-  const [ended] = found ? await db.run(endSignalWait, [effectId, workspaceId]) : []
-  return ended || !found ? 'timed_out' : ((await read())?.payload ?? 'timed_out')
+): Promise<GivenSignal | 'waiting' | 'timed_out'> {
+  const id = [effectId, workspaceId]
+  const [found] = isTimeOver
+    ? await db.transaction(async (tx) => {
+        const [, , , rows] = await together([
+          tx.run(lockSignal, [workspaceId, name, key]),
+          tx.run(giveKeptSignal, id),
+          tx.run(endSignalWait, id),
+          tx.run(findSignalWait, id),
+        ])
+        return rows
+      })
+    : await db.run(findSignalWait, id)
+  if (!found) return 'timed_out'
+  return found.payload ? found : 'waiting'
+}
+
+/** Runs in the transaction that records the end of the wait, so a wait that fails leaves its signal to the next. */
+export async function takeSignal(
+  tx: Tx,
+  { signal_id }: Pick<GivenSignal, 'signal_id'>,
+  workspaceId: string,
+  at: Date,
+): Promise<void> {
+  await tx.run(markTaken, [signal_id, workspaceId, at])
 }
 
 const SWEEP_BATCH = 5_000

@@ -174,11 +174,11 @@ export type AttemptFailure = {
 }
 
 export type CallResult =
-  | { readonly t: 'done'; readonly result: unknown; readonly emitted: readonly string[] }
+  | { readonly t: 'done'; readonly result: unknown; readonly emitted: readonly string[]; readonly facts?: JsonObject }
   | { readonly t: 'failed'; readonly failure: AttemptFailure; readonly emitted: readonly string[] }
   | { readonly t: 'pending'; readonly awaits: Awaits }
   /** Answers to a look-up. */
-  | { readonly t: 'found'; readonly result: unknown }
+  | { readonly t: 'found'; readonly result: unknown; readonly facts?: JsonObject }
   | { readonly t: 'missing' }
 
 export function readBackOf({ read_back }: Pick<StoredEffect, 'read_back'>): ReadBackNote {

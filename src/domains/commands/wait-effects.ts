@@ -3,14 +3,14 @@ import { z } from 'zod'
 import { parsedField } from '#contract'
 import { formatDuration, type DurationMs, MAX_DURATION_MS } from '#kernel/duration'
 import { parseInstant } from '#kernel/instant'
-import { parseSignalKey, parseSignalName } from '#kernel/signal'
+import { parseSignalKey, parseSignalName, parseSignalSender } from '#kernel/signal'
 import { retryableErrorClasses } from '#kernel/error-classes'
 import { defineRetryPolicy } from '#kernel/retry-policy'
 import { type Definition, registerRetry } from './catalog/definitions.ts'
-import { defineEffect, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
+import { defineEffect, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import { SLEEP, WAIT_FOR_SIGNAL } from './catalog/steps.ts'
 import type { CommandDeps } from './deps.ts'
-import { beginSignalWait, findSignal } from './signals.ts'
+import { beginSignalWait, findSignal, takeSignal } from './signals.ts'
 
 const durationMs = z.int().min(1).max(MAX_DURATION_MS)
 
@@ -23,6 +23,7 @@ const waitInput = z.strictObject({
   name: parsedField(parseSignalName),
   key: parsedField(parseSignalKey),
   timeout_ms: durationMs,
+  from: parsedField(parseSignalSender).optional(),
   on_timeout: z.record(z.string(), z.json()).optional(),
 })
 
@@ -48,18 +49,25 @@ export function waitDefinitions(deps: () => CommandDeps): readonly Definition[] 
     },
   })
 
+  type Given = Exclude<Awaited<ReturnType<typeof findSignal>>, string>
+  const use = ({ alongside, workspaceId }: Pick<EffectCall, 'alongside' | 'workspaceId'>, signal: Given) => {
+    const { signal_id, sent_by, payload } = signal
+    alongside((tx) => takeSignal(tx, signal, workspaceId, deps().now()), { signal_id, sent_by })
+    return payload
+  }
+
   const waitForSignal = defineEffect(WAIT_FOR_SIGNAL, {
     input: waitInput,
     class: 'read',
     async do({ input, ...call }) {
-      const payload = await asked(beginSignalWait(deps(), { ...call, name: input.name, key: input.key }))
-      if (payload) return payload
+      const signal = await asked(beginSignalWait(deps(), { ...call, ...input }))
+      if (signal) return use(call, signal)
       throw EffectPending.until(dueIn(input.timeout_ms))
     },
     async find({ input, dueAt, ...call }) {
-      const signal = await asked(findSignal(deps().db, call, dueAt !== null && isDue(dueAt)))
+      const signal = await asked(findSignal(deps().db, { ...call, ...input }, dueAt !== null && isDue(dueAt)))
       if (signal === 'waiting') return STILL_WAITS
-      if (signal !== 'timed_out') return { found: true, result: signal }
+      if (signal !== 'timed_out') return { found: true, result: use(call, signal) }
       if (input.on_timeout) return { found: true, result: input.on_timeout }
       throw timedOut(input.name, input.key, input.timeout_ms)
     },

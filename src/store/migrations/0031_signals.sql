@@ -2,9 +2,10 @@
 -- Why: a command may wait for an event that another system reports. The event may come before the wait, even before the command, and must not be lost.
 --   A signal ends every wait for its name and key that is open. If there is none, it is kept, and ends the first wait that begins.
 --   The writers of both tables take a lock for the name and the key, so a signal and a wait of the same instant see each other.
--- sent_id is the id that the sender gave it: the same id is received once, for as long as the row is kept. content_hash tells a repetition from another signal.
+-- sent_id is the id that the sender gave it: the same id of one sender is received once, for as long as the row is kept. content_hash tells a repetition from another signal.
 -- Indexes: signals_sent_uq for a repetition; signals_kept_ix for the oldest kept signal of a wait that begins; signals_age_ix for the sweep;
---   signal_waits_open_ix for the waits that a signal ends; signal_waits_signal_ix for the sweep, which deletes a signal when no wait names it.
+--   signal_waits_open_ix for the waits that a signal ends; signal_waits_signal_ix for the waits that have a signal: of the sweep, which deletes a signal when
+--   no wait names it, and of a wait that begins; signal_waits_age_ix for the sweep.
 -- Both tables are ours. Locks: none on existing rows. Reverse: drop both.
 create table concord.signals (
   signal_id    uuid                not null,
@@ -19,7 +20,7 @@ create table concord.signals (
   taken_at     concord.finite_time,
   constraint signals_pk primary key (signal_id, workspace_id),
   constraint signals_workspace_fk foreign key (workspace_id) references identity.workspaces (id),
-  constraint signals_sent_uq unique (workspace_id, sent_id),
+  constraint signals_sent_uq unique (workspace_id, sent_by, sent_id),
   constraint signals_name_ck check (char_length(name) <= 100),
   constraint signals_key_ck check (char_length(key) <= 255),
   constraint signals_sent_ck check (char_length(sent_id) <= 500)
@@ -28,7 +29,7 @@ create index signals_kept_ix on concord.signals (workspace_id, name, key, create
 create index signals_age_ix on concord.signals (created_at);
 comment on table concord.signals is 'Events from outside, each received once.';
 comment on column concord.signals.sent_id is 'The id that the sender gave it.';
-comment on column concord.signals.taken_at is 'When it ended its first wait. Null: it is kept for the first wait that begins.';
+comment on column concord.signals.taken_at is 'When it ended its first wait. Null: it is kept, unless a wait that is not over has it.';
 alter table concord.signals enable row level security, force row level security;
 create policy signals_engine on concord.signals to concord_engine using (true) with check (true);
 create policy signals_app on concord.signals to concord_app
@@ -43,6 +44,7 @@ create table concord.signal_waits (
   command_id       uuid                not null,
   name             concord.filled_text not null,
   key              concord.filled_text not null,
+  sent_by          concord.filled_text,
   signal_id        uuid,
   created_at       concord.finite_time not null,
   constraint signal_waits_pk primary key (domain_effect_id, workspace_id),
@@ -52,8 +54,10 @@ create table concord.signal_waits (
 );
 create index signal_waits_open_ix on concord.signal_waits (workspace_id, name, key) where signal_id is null;
 create index signal_waits_signal_ix on concord.signal_waits (signal_id) where signal_id is not null;
+create index signal_waits_age_ix on concord.signal_waits (created_at);
 comment on table concord.signal_waits is 'Effects that wait for a signal. A wait whose time has passed is deleted.';
-comment on column concord.signal_waits.signal_id is 'The signal that ended the wait.';
+comment on column concord.signal_waits.sent_by is 'The only sender whose signal counts. Null: any.';
+comment on column concord.signal_waits.signal_id is 'The signal that ends the wait.';
 alter table concord.signal_waits enable row level security, force row level security;
 create policy signal_waits_engine on concord.signal_waits to concord_engine using (true) with check (true);
 create policy signal_waits_app on concord.signal_waits to concord_app

@@ -68,9 +68,9 @@ export type EffectCall = {
   readonly memory: EffectMemory
   /**
    * For Concord's own rooms: writes rows in the transaction that records the outcome. An `EffectFailure` rolls back both and becomes the
-   * outcome of the attempt.
+   * outcome of the attempt. `facts` are added to the event of the success.
    */
-  readonly alongside: (work: (tx: Tx) => Promise<void>) => void
+  readonly alongside: (work: (tx: Tx) => Promise<void>, facts?: JsonObject) => void
 }
 
 /** The input of an undo also has the payload, the result and the idempotency key of the effect. */

@@ -4,7 +4,7 @@ import { type DurationMs, parseDuration } from '#kernel/duration'
 import { checkInstant, formatInstant, parseInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
-import { parseSignalKey, parseSignalName } from '#kernel/signal'
+import { parseSignalKey, parseSignalName, parseSignalSender } from '#kernel/signal'
 import { type CommandStep, makeOperation } from '#kernel/step'
 
 /** The source of a step whose effect is in every catalog. */
@@ -60,6 +60,8 @@ type WaitTerms<Late> = {
   readonly key: string
   /** How long it waits, such as `'14d'`. */
   readonly timeout: string
+  /** The webhook that must send it, such as `webhook:carrier`. Omitted: any writer of the workspace may. */
+  readonly from?: `webhook:${string}`
   /** The result when no signal has come in time. Omitted: the step fails with the class `timeout`. */
   readonly onTimeout?: Late
 }
@@ -71,13 +73,14 @@ type WaitTerms<Late> = {
 export const waitFor = Object.assign(
   <Payload extends object = JsonObject, Late extends object = Payload>(
     name: string,
-    { key, timeout, onTimeout }: WaitTerms<Late>,
+    { key, timeout, from, onTimeout }: WaitTerms<Late>,
   ): CommandStep<Payload | Late> => {
     if (key === undefined) throw new TypeError(`waitFor('${name}') needs a key`)
     return wait({
       name: checked(name, parseSignalName),
       key: checked(key, parseSignalKey),
       timeout_ms: durationOf(timeout),
+      ...(from === undefined ? {} : { from: checked(from, parseSignalSender) }),
       ...(onTimeout === undefined ? {} : { on_timeout: onTimeout }),
     })
   },
