@@ -1,5 +1,5 @@
 /** Watches the source files of a folder: code, JSON and YAML, without tests, packages and hidden folders. */
-import { type FSWatcher, readdirSync, statSync, watch } from 'node:fs'
+import { type FSWatcher, readdirSync, type Stats, statSync, watch } from 'node:fs'
 import { basename, join, relative } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 
@@ -24,12 +24,17 @@ export function watchSources(root: string, except: readonly string[]): Sources {
     const name = basename(folder)
     const isHidden = folder !== root && (name.startsWith('.') || name === 'node_modules')
     if (isHidden || except.includes(folder) || watchers.has(folder)) return
-    const watcher = watch(folder, (_event, changed) => see(folder, changed ?? ''))
-    // A folder that was removed.
-    watcher.on('error', () => remove(folder))
-    watchers.set(folder, watcher)
-    for (const entry of readdirSync(folder, { withFileTypes: true }))
-      if (entry.isDirectory()) add(join(folder, entry.name))
+    try {
+      const watcher = watch(folder, (_event, changed) => see(folder, changed ?? ''))
+      watchers.set(folder, watcher)
+      watcher.on('error', () => remove(folder))
+      for (const entry of readdirSync(folder, { withFileTypes: true }))
+        if (entry.isDirectory()) add(join(folder, entry.name))
+    } catch (error) {
+      // Another folder was removed meanwhile, or is not readable.
+      remove(folder)
+      if (folder === root) throw error
+    }
   }
 
   function remove(folder: string): void {
@@ -39,7 +44,7 @@ export function watchSources(root: string, except: readonly string[]): Sources {
 
   function see(folder: string, name: string): void {
     const path = join(folder, name)
-    const found = statSync(path, { throwIfNoEntry: false })
+    const found = find(path)
     if (!found) remove(path)
     if (found?.isDirectory()) add(path)
     if (!found?.isDirectory() && (name.startsWith('.') || !SOURCE.test(name) || TEST.test(name))) return
@@ -59,5 +64,14 @@ export function watchSources(root: string, except: readonly string[]): Sources {
     close() {
       for (const folder of watchers.keys()) remove(folder)
     },
+  }
+}
+
+function find(path: string): Stats | undefined {
+  try {
+    return statSync(path)
+  } catch {
+    // It was removed, or it is a link to itself.
+    return undefined
   }
 }

@@ -8,6 +8,7 @@ import {
   type Attributes,
   type Context,
   context,
+  isSpanContextValid,
   type Link,
   ProxyTracerProvider,
   ROOT_CONTEXT,
@@ -89,8 +90,14 @@ function start(tracer: Tracer, terms: SpanTerms, startTime?: Date): { readonly s
 
 /** Work that goes on in its own trace, because a request of another trace allowed it, names that request. */
 function linksTo(traceId: string | undefined, active: Context): Link[] {
-  const cause = trace.getSpanContext(active)
+  const cause = spanIn(active)
   return cause && cause.traceId !== traceId ? [{ context: cause }] : []
+}
+
+/** Without a provider, the spans of a program have ids of zeros. */
+function spanIn(within: Context): SpanContext | undefined {
+  const found = trace.getSpanContext(within)
+  return found && isSpanContextValid(found) ? found : undefined
 }
 
 function openSpan(span: Span): OpenSpan {
@@ -119,13 +126,13 @@ export function traceIdIn(traceparent: string): string | undefined {
 
 /** The trace of the active span, in the same form. Undefined: there is none. */
 export function activeTraceId(): string | undefined {
-  const active = trace.getSpanContext(context.active())
+  const active = spanIn(context.active())
   return active && `trace_${active.traceId}`
 }
 
 /** The active span, to be stored with work that goes on elsewhere or sent to a provider. With `traceId`: only if it is of this trace. */
 export function activeTraceparent(traceId?: string): string | undefined {
-  const active = trace.getSpanContext(context.active())
+  const active = spanIn(context.active())
   if (!active || (traceId !== undefined && traceId !== `trace_${active.traceId}`)) return undefined
   return `00-${active.traceId}-${active.spanId}-0${active.traceFlags & 1}`
 }

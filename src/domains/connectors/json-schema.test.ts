@@ -95,6 +95,18 @@ describe('a schema of others', () => {
       ['a', 1, 2],
       ': additionalItems',
     ],
+    [
+      'a part of draft 7 that takes nothing else',
+      {
+        $schema: 'http://json-schema.org/draft-07/schema#',
+        allOf: [payment],
+        unevaluatedProperties: false,
+      },
+      { by: 'bank' },
+      { by: 'bank', other: 1 },
+      ': unevaluatedProperties',
+    ],
+    ['a field that every object inherits', { required: ['toString'] }, { toString: 1 }, {}, 'toString: required'],
   ] as const satisfies readonly (readonly [string, JsonObject, JsonValue, JsonValue, string])[])
     test(title, () => {
       assert.equal(judge(schema, fits), 'fits')
@@ -128,6 +140,31 @@ describe('a schema that means harm', () => {
       assert.throws(() => typeOfSchema(schema))
     })
 
+  // With it, the judge of ajv answers with a promise, which is not a refusal.
+  const later = { $async: true, $dynamicAnchor: 'later', type: 'object', properties: { a: { type: 'string' } } }
+  for (const [title, schema] of [
+    ['itself', later],
+    ['a field', { properties: { a: later } }],
+    ['a part', { $ref: '#/$defs/later', $defs: { later } }],
+    ['a part of a part', { $async: true, allOf: [{ $ref: '#/$defs/later' }], $defs: { later } }],
+    ['a part that is found when it is judged', { properties: { a: { $dynamicRef: '#later' } }, $defs: { later } }],
+    ['another value than true', { ...later, $async: 1 }],
+  ] as const satisfies readonly (readonly [string, JsonObject])[])
+    test(`$async is refused in an input and in an output: ${title}`, () => {
+      assert.throws(() => typeOfSchema(schema), /\$async/)
+      assert.throws(() => typeOfSchema(closed(schema)), /\$async/)
+    })
+
+  test('what draft 4 wrote in another way is refused with its place', () => {
+    const $schema = 'http://json-schema.org/draft-04/schema#'
+    const count = { type: 'number', minimum: 0, exclusiveMinimum: true }
+    assert.throws(
+      () => typeOfSchema({ $schema, properties: { count } }),
+      /not a JSON Schema of draft 6 or later: .*count\/exclusiveMinimum must be number/,
+    )
+    assert.equal(judge({ $schema, properties: { count: { minimum: 1 } } }, { count: 0 }), 'count: minimum')
+  })
+
   const twice = { allOf: [{ $ref: '#' }, { $ref: '#' }] }
   const deep = (levels: number): JsonValue => (levels === 0 ? {} : { a: deep(levels - 1) })
   for (const [title, schema, value] of [
@@ -159,11 +196,68 @@ describe('an input takes only the fields that it names', () => {
       { $ref: '#/$defs/p', $defs: { p: { ...payment, additionalProperties: {} } } },
       { by: 'card' },
     ],
+    [
+      'with a part that names no field',
+      { ...payment, allOf: [{ anyOf: [{ required: ['by'] }, { required: ['note'] }] }] },
+      { by: 'card' },
+    ],
+    [
+      'with a part that is also a field',
+      {
+        allOf: [{ $ref: '#/properties/a~1b%20c' }],
+        properties: { 'a/b c': { ...payment, additionalProperties: true } },
+      },
+      { by: 'card', 'a/b c': { by: 'bank', more: 1 } },
+    ],
+    [
+      'with a part that takes fields by their form',
+      { anyOf: [{ ...payment, patternProperties: { o: {} } }], properties: { id: {} } },
+      { by: 'card', id: 1 },
+    ],
+    [
+      'with a part that takes other fields if one is there',
+      {
+        ...payment,
+        dependentSchemas: { note: { unevaluatedProperties: true, properties: { id: {} } } },
+        dependencies: { note: { additionalProperties: true }, id: ['by'] },
+      },
+      { by: 'card', note: 1, id: 1 },
+    ],
+    [
+      'with a rule for names',
+      { allOf: [{ ...payment, additionalProperties: true }], propertyNames: { maxLength: 4 } },
+      { by: 'card' },
+    ],
   ] as const satisfies readonly (readonly [string, JsonObject, JsonObject])[])
-    test(title, () => {
-      assert.equal(judge(closed(schema), named), 'fits')
-      assert.match(judge(closed(schema), { ...named, other: 1 }), /(additional|unevaluated)Properties/)
-    })
+    for (const [dialect, $schema] of [
+      ['2020-12', 'https://json-schema.org/draft/2020-12/schema'],
+      ['2019-09', 'https://json-schema.org/draft/2019-09/schema'],
+      ['draft 7', 'http://json-schema.org/draft-07/schema#'],
+    ] as const)
+      test(`${title} (${dialect})`, () => {
+        const type = closed({ $schema, ...schema })
+        assert.equal(judge(type, named), 'fits')
+        assert.match(judge(type, { ...named, other: 1 }), /additionalProperties|unevaluatedProperties|propertyNames/)
+      })
+
+  test('the rules of a part hold as they were written', () => {
+    const labels = { type: 'object', additionalProperties: { type: 'string' } }
+    const type = closed({ allOf: [{ properties: { labels: { $ref: '#/$defs/labels' } } }], $defs: { labels } })
+    assert.equal(judge(type, { labels: { a: 'b' } }), 'fits')
+    assert.equal(judge(type, { labels: { a: 1 } }), 'labels.a: type')
+    const short = closed({ allOf: [{ properties: { number: {} } }], propertyNames: { maxLength: 4 } })
+    assert.equal(judge(short, { number: 1 }), ': propertyNames')
+  })
+
+  test('a part that is the whole adds no field', () => {
+    assert.deepEqual(closed({ allOf: [{ $ref: '#' }, { properties: { id: {} } }] })['propertyNames'], { enum: ['id'] })
+  })
+
+  test('fields in a part that is not found by its path are refused', () => {
+    const part = { $anchor: 'part', ...payment }
+    assert.throws(() => closed({ $ref: '#part', $defs: { part } }), /refers to #part, which is not a path/)
+    assert.throws(() => closed({ allOf: [{ $dynamicRef: '#part' }], $defs: { part } }), /#part, which is not a path/)
+  })
 
   test('the schema of a text is none of an input', () => {
     assert.throws(() => closed({ type: 'string' }), /not the schema of an object/)

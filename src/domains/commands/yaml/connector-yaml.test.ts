@@ -137,6 +137,11 @@ test('[YML-03] [YML-10] files and databases load too; errors have their place', 
       'connectors.declaration.invalid',
       'connector.operations',
     ],
+    ...['input_schema', 'output_schema'].map((schema): [string, string, string] => [
+      billing.replace(`${schema}: { type`, `${schema}: { $async: true, type`),
+      'connectors.declaration.invalid',
+      'connector.operations',
+    ]),
     [
       billing.replace('rate_limits: { requests_per_minute: 60 }', 'rate_limit: { requests_per_minute: 60 }'),
       'unknown_field',

@@ -111,7 +111,7 @@ describe('an MCP server as a connector', () => {
     assert.equal((await write({ line: 'three', pattern: 'x' })).error?.error_class, 'permission_denied')
   })
 
-  test('a schema with if, then and not is judged; one that refers to another document cannot be approved', async () => {
+  test('a schema with if, then and not is judged; one that refers to another document or is judged later cannot be approved', async () => {
     // As text, because an object with a field `then` would look like a promise.
     const schema = `{ "if": { "properties": { "line": { "minLength": 6 } } }, "then": { "required": ["pattern"] },
       "not": { "properties": { "line": { "const": "never" } } } }`
@@ -127,10 +127,15 @@ describe('an MCP server as a connector', () => {
     )
     assert.equal((await write({ line: 'four' })).ok, true)
     assert.equal((await write({ line: 'a longer line', pattern: 'x' })).ok, true)
-    mount.script({ schema: { allOf: [{ $ref: 'https://example.com/line.json' }] } })
-    const refused = await approve(accepted(await check())[0]?.seen_hash ?? '')
-    assert.equal(refused.ok ? '' : refused.code, 'connectors.definition.unreadable')
-    assert.match(refused.ok ? '' : refused.reason, /can't resolve reference https:\/\/example\.com\/line\.json/)
+    for (const [broken, reason] of [
+      [{ allOf: [{ $ref: 'https://example.com/a.json' }] }, /refers to https:\/\/example\.com\/a\.json/],
+      [{ $async: true }, /the keyword \$async/],
+    ] as const) {
+      mount.script({ schema: broken })
+      const refused = await approve(accepted(await check())[0]?.seen_hash ?? '')
+      assert.equal(refused.ok ? '' : refused.code, 'connectors.definition.unreadable')
+      assert.match(refused.ok ? '' : refused.reason, reason)
+    }
     mount.script({})
   })
 
