@@ -852,7 +852,7 @@ create table concord.signals (
   created_at   concord.finite_time not null,
   taken_at     concord.finite_time,
   constraint signals_pk PRIMARY KEY (signal_id, workspace_id),
-  constraint signals_sent_uq UNIQUE (workspace_id, sent_by, sent_id),
+  constraint signals_sent_uq UNIQUE (sent_id, sent_by, workspace_id),
   constraint signals_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
   constraint signals_key_ck CHECK ((char_length((key)::text) <= 255)),
   constraint signals_name_ck CHECK ((char_length((name)::text) <= 100)),

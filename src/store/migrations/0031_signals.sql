@@ -20,7 +20,7 @@ create table concord.signals (
   taken_at     concord.finite_time,
   constraint signals_pk primary key (signal_id, workspace_id),
   constraint signals_workspace_fk foreign key (workspace_id) references identity.workspaces (id),
-  constraint signals_sent_uq unique (workspace_id, sent_by, sent_id),
+  constraint signals_sent_uq unique (sent_id, sent_by, workspace_id),
   constraint signals_name_ck check (char_length(name) <= 100),
   constraint signals_key_ck check (char_length(key) <= 255),
   constraint signals_sent_ck check (char_length(sent_id) <= 500)
