@@ -92,6 +92,6 @@ describe('memory from the terminal', () => {
   test('[MEM-18] the review of stale memory is a command that anybody may fire', async () => {
     const run = await server.concord('submit', 'Review Stale Memory', '--payload', '{}', '--wait', '--timeout', '60s')
     assert.equal(run.code, 0, run.err)
-    assert.match(run.out, /"expired":0/)
+    assert.match(run.out, /^ +expired +0$/m)
   })
 })
