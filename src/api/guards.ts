@@ -17,7 +17,8 @@ import { activeTraceId, inSpan, type OpenSpan, traceIdIn } from '#telemetry'
 import { type ProblemDetail, problemHeaders, type RequestIds, toProblem } from './problem.ts'
 
 export type ApiEnv = {
-  Bindings: Partial<HttpBindings>
+  /** `isOwn`: the program that has opened Concord asks itself. */
+  Bindings: Partial<HttpBindings> & { readonly isOwn?: boolean }
   Variables: {
     ids: RequestIds
     principal: Principal | undefined

@@ -102,7 +102,7 @@ type Opened = {
 function callerOf(opened: Opened, key: string): Concord {
   const { service, deps, fallback, close } = opened
   const fetch = (request: Request, env?: object) => service.fetch(request, env)
-  const client = connect({ url: ORIGIN, key, fetch })
+  const client = connect({ url: ORIGIN, key, fetch: (request) => service.fetch(request, { isOwn: true }) })
   return {
     ...client,
     fetch,

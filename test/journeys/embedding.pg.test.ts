@@ -1,6 +1,6 @@
 /** Concord inside a program: typed commands from submit to undo, results that go from step to step, facts, and the caller's own transaction. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -109,7 +109,7 @@ describe('Concord in a process', () => {
       project: { catalog: [refund, login, hidden, curious] },
       databaseUrl: database.url,
       home,
-      settings: { CONCORD_UNSAFE_TEST: '1', CONCORD_COUNT_INVITED_APPROVERS: '1' },
+      settings: { CONCORD_UNSAFE_TEST: '1', CONCORD_COUNT_INVITED_APPROVERS: '1', CONCORD_RATE_LIMIT: '60' },
     })
   })
   after(async () => {
@@ -360,6 +360,17 @@ describe('Concord in a process', () => {
     const health = await app.request('http://127.0.0.1/concord/health')
     assert.equal(health.status, 200)
     assert.equal((await app.request('http://127.0.0.1/concord/commands')).status, 401)
+  })
+
+  test('the limit of requests is for callers of its handler, not for the program', async () => {
+    const done = await submit('o-limit', 20)
+    const key = (await readFile(join(home, 'admin.key'), 'utf8')).trim()
+    const ask = () =>
+      concord.fetch(new Request('http://127.0.0.1/commands?limit=1', { headers: { authorization: `Bearer ${key}` } }))
+    const statuses = await Promise.all(Array.from({ length: 70 }, async () => (await ask()).status))
+    assert.ok(statuses.includes(200) && statuses.includes(429), String(statuses))
+    for (let n = 0; n < 70; n++) assert.equal((await concord.get(done)).status, 'succeeded')
+    book.splice(0)
   })
 
   test('it takes no signals', () => assert.deepEqual(listeners(), before_))

@@ -69,7 +69,10 @@ describe('schedules on a server', () => {
     assert.equal(new Set(keys).size, keys.length)
     for (const key of keys) assert.match(key, /^schedule:every minute:.*:00\.000Z$/)
     const listed = await concord('schedules', 'list')
-    assert.match(listed.out, /^every minute +tick +\* \* \* \* \* +UTC +\S+Z +\S+Z cmd_[0-9a-f]{32}/m)
+    assert.match(
+      listed.out,
+      /^every minute +tick +\* \* \* \* \* +UTC +\d\d:\d\d, in .+ \d\d:\d\d, .+ cmd_[0-9a-f]{32}/m,
+    )
     assert.match(listed.out, /^expire_pending_approvals +expire_approvals +\*\/5 \* \* \* \*/m)
   })
 
@@ -91,13 +94,13 @@ describe('schedules on a server', () => {
     )
     assert.equal(made.code, 0, made.err)
     assert.match(made.out, /^csched_[0-9a-f]{32}\n$/)
-    assert.match(made.err, /^next at \d{4}-/)
+    assert.match(made.err, /^next at .*\d\d:30, in /)
     const shown = await concord('schedules', 'show', 'nightly', '--count', '3')
     assert.match(
       shown.out,
       /times +30 2 \* \* \* Europe\/Berlin\n[\s\S]*overlap +queue[\s\S]*0 fired, 0 missed, 0 open/,
     )
-    assert.equal(shown.out.match(/T\d\d:30:00\.000Z/g)?.length, 3)
+    assert.ok((shown.out.match(/\d\d:30\b/g)?.length ?? 0) >= 3, shown.out)
     assert.equal((await concord('schedules', 'disable', 'nightly')).out, 'switched off\n')
     assert.match((await concord('schedules', 'list')).out, /nightly.*switched off +not yet/)
     assert.match((await concord('schedules', 'enable', 'nightly')).out, /^next at /)
