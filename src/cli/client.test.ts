@@ -9,6 +9,12 @@ const list = { 'GET /commands?housekeeping=false&limit=50': { items: [], next_cu
 const ask = (server: string | undefined) =>
   runAgainst(list, ['commands', 'list', '--json'], server === undefined ? {} : { version: server })
 
+test('an empty CONCORD_KEY is refused: a script does not become the administrator', async () => {
+  const { code, err, heard } = await runAgainst(list, ['commands', 'list'], { environment: { CONCORD_KEY: '' } })
+  assert.deepEqual([code, heard.length], [77, 0])
+  assert.match(err, /CONCORD_KEY is empty/)
+})
+
 describe('versions', () => {
   for (const server of [`${major}.${Number(minor) + 1}.0`, `${Number(major) + 1}.0.0`, `${major}.${minor}9.0`, 'x']) {
     test(`a server of ${server}: exit 69 with both versions`, async () => {

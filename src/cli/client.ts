@@ -25,7 +25,7 @@ export function openClient(terminal: Terminal, { credential }: { credential?: 'n
   const config = readConfig(terminal.environment, terminal.folder)
   if (!config.ok) return config
   const address = serverAddress(config.value)
-  const key = credential === 'none' ? accept(undefined) : findKey(config.value, address)
+  const key = credential === 'none' ? accept(undefined) : findKey(config.value, terminal.environment, address)
   if (!key.ok) return key
   const request = async (method: string, path: string, headers: Record<string, string>, body?: unknown) => {
     try {
@@ -71,7 +71,13 @@ export function openClient(terminal: Terminal, { credential }: { credential?: 'n
   })
 }
 
-function findKey(config: Config, address: string): Decision<string> {
+function findKey(config: Config, environment: Terminal['environment'], address: string): Decision<string> {
+  // A script whose variable is empty must not act as the administrator.
+  if (environment['CONCORD_KEY'] === '')
+    return refuse('cli.key.missing', 'CONCORD_KEY is empty.', {
+      path: 'CONCORD_KEY',
+      hint: 'Set it to a key, or unset it.',
+    })
   if (config.key !== undefined) return accept(config.key)
   const file = join(config.home, 'admin.key')
   // The key of this folder belongs to the server of this folder. It is never sent to another machine.

@@ -63,6 +63,14 @@ describe('submit', () => {
   })
 })
 
+test('a request that has failed at once exits 65 with its reason, also without --wait', async () => {
+  const failed = aCommandView({ status: 'failed', error: 'amount: a number' })
+  const answers = { [POST]: { ...submitted, status: 'failed' }, [GET]: [failed] }
+  const { code, out, err } = await runAgainst(answers, task)
+  assert.deepEqual([code, out], [65, `${COMMAND_ID}\n`])
+  assert.match(err, /amount: a number/)
+})
+
 describe('submit --wait', () => {
   const wait = [...task, '--wait']
 

@@ -39,7 +39,11 @@ export const submit = (cli: Cli): Add =>
       const submitted = await askServer<Submitted>(cli, 'POST', '/commands', body)
       if (submitted.ok && options.wait === true)
         return waitFor(cli, submitted.value, options.timeout ?? WAIT_DEFAULT_MS)
-      return showAnswer(cli, submitted, say)
+      const shown = await showAnswer(cli, submitted, say)
+      if (!shown.ok || !submitted.ok || submitted.value.status !== 'failed') return shown
+      // The request was refused at once: what it says is its answer.
+      const failed = await askServer<CommandView>(cli, 'GET', `/commands/${submitted.value.command_id}`)
+      return failed.ok ? judgeRest(failed.value) : failed
     },
   })
 

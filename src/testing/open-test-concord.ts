@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { type Concord, openInProcess } from '#app/open-concord'
 import type { Project } from '#app/project'
 import { systemDeps } from '#app/system-deps'
@@ -9,7 +10,7 @@ import { ConcordError } from '#client'
 import { APPROVAL_KIND } from '#domains/approvals'
 import { reconcileCommands } from '#domains/commands'
 import { uuidV7Generator } from '#kernel/ids'
-import { openDb } from '#store'
+import { openDb, type Sql } from '#store'
 import { installClock } from './test-clock.ts'
 import { openTestDatabase } from './test-database.ts'
 import { type RecordedCall, type Misbehaviour, watchEffects } from './watch-effects.ts'
@@ -59,6 +60,7 @@ export async function openTestConcord({ project }: { readonly project: Project }
       clock: {
         now: clock.now,
         async advance(ms) {
+          await settle(owner)
           await clock.move(owner, ms)
           await reconcileCommands(commands, 0)
           const open = `select approval_id as id from concord.approvals where status = 'pending'`
@@ -78,6 +80,19 @@ export async function openTestConcord({ project }: { readonly project: Project }
   } catch (error) {
     await removeAll()
     throw error
+  }
+}
+
+const LOOKS_MAX = 500
+const LOOK_MS = 10
+
+/** Lets commands that are at work come to rest: a wait that begins after the clock has moved would count its time from then. */
+async function settle(sql: Sql): Promise<void> {
+  const atWork = `select from concord.commands
+    where completed_at is null and (turn_token is not null or run_after <= clock_timestamp()) limit 1`
+  for (let look = 0; look < LOOKS_MAX; look++) {
+    if ((await sql.query(atWork)).length === 0) return
+    await setTimeout(LOOK_MS)
   }
 }
 

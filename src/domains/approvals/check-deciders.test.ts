@@ -74,7 +74,7 @@ test('it says what is wrong and what to do, and that the next role comes, until 
   assert.equal(blocked?.reason, 'Nobody who may decide here has the role finance.')
   assert.match(
     blocked?.hint ?? '',
-    /concord people grant <name> finance\. .*after 30 minutes the role board may also decide\.$/,
+    /concord people grant <name> finance --create\. .*after 30 minutes the role board may also decide\.$/,
   )
   assert.deepEqual([blocked?.possible, blocked?.required], [0, 1])
   assert.doesNotMatch(checkDeciders(anApproval({ approver_roles: ['board'] }), [])?.hint ?? '', /or wait/)

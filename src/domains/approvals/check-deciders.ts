@@ -170,7 +170,7 @@ function hintOf(approval: Asking, code: BlockCode): string {
   }
   if (role === undefined) ways.push('Cancel the command and submit it again with another approver.')
   else {
-    ways.push(`Grant the role: concord people grant <name> ${role}.`)
+    ways.push(`Grant the role: concord people grant <name> ${role} --create.`)
     ways.push('Invite a person: concord people invite <name> --role writer.')
   }
   if (escalation !== null && !approval.approver_roles.includes(escalation.role)) {

@@ -97,6 +97,16 @@ test('the short form and the layer below give the same contract', () => {
   assert.deepEqual(compiled(expandCatalog([refund]).catalog), compiled(byHand))
 })
 
+test('a misspelt field is refused, with the field that was meant', () => {
+  const terms = { input: z.object({ id: z.string() }), policy: () => allow(), steps: () => [score({ customer: 'a' })] }
+  const wrong = { ...terms, onFailur: 'undo' } as typeof terms
+  assert.throws(() => defineCommand('typo', wrong), /typo has no field onFailur; did you mean onFailure\?/)
+  const spec = { input: z.object({}), do: () => Promise.resolve({}) }
+  const effect = (more: object) => () => defineEffect('typo.do', { ...spec, ...more })
+  assert.throws(effect({ clas: 'read' }), /typo\.do has no field clas; did you mean class\?/)
+  assert.throws(effect({ undo: { do: spec.do, withinMs: 1 } }), /The undo of typo\.do has no field withinMs/)
+})
+
 test('types flow from the input into key, policy, steps, result and the definition', () => {
   const typed = defineCommand('typed', {
     input: z.object({ id: z.string(), limit: z.number().default(5) }),

@@ -21,6 +21,7 @@ import {
   type TaskSpec,
 } from './definitions.ts'
 import type { EffectDefinition } from './effect-definition.ts'
+import { checkFields } from './place.ts'
 import { hasPrimitive } from './primitives.ts'
 import { factsOf } from './shipped-policies.ts'
 import type { ShippedSource } from './steps.ts'
@@ -86,6 +87,11 @@ export type CommandDefinition<Input extends Schema = Schema, Result = unknown> =
   readonly resultType?: Result
 }
 
+const FIELDS: readonly (keyof CommandSpec<Schema, unknown, readonly CommandStep[], unknown>)[] = [
+  ...(['input', 'description', 'key', 'facts', 'policy', 'steps', 'uses', 'result'] as const),
+  ...(['onFailure', 'risk', 'approval', 'type', 'task'] as const),
+]
+
 const AUDIT = ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed']
 
 export function defineCommand<
@@ -94,6 +100,7 @@ export function defineCommand<
   Values = unknown,
   Result = LastOf<Steps>,
 >(name: string, spec: CommandSpec<Input, Values, Steps, Result>): CommandDefinition<Input, Result> {
+  checkFields(name, spec, FIELDS)
   const { input, description = name, steps, result } = spec
   const used = listUsed(name, spec)
   const sources = [...new Set(used.map(({ source }) => source))]

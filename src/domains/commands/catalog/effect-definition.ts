@@ -9,7 +9,7 @@ import { makeOperation, type Operation } from '#kernel/step'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
 import type { Process } from '#runtime'
 import type { Tx } from '#store'
-import { placed } from './place.ts'
+import { checkFields, placed } from './place.ts'
 
 type Reversibility = 'reversible' | 'compensatable' | 'irreversible'
 
@@ -210,9 +210,7 @@ type TypedUndo<Input, Result> = Omit<UndoCall, 'payload' | 'undone'> & {
   readonly undoneKey: string
 }
 
-type EffectTerms = Partial<
-  Pick<EffectDefinition, 'class' | 'risk_level' | 'timeout_ms' | 'bounded' | 'key_template' | 'operation'>
->
+type EffectTerms = Partial<Pick<EffectDefinition, (typeof TERMS)[number]>>
 
 type UndoTerms<Input, Result> = {
   readonly do: (call: TypedUndo<Input, Result>) => Promise<unknown>
@@ -253,10 +251,14 @@ export function defineEffect(
   return typeof input === 'string' && spec ? defineTyped(input, spec) : defineUntyped(input as EffectInput)
 }
 
+const TERMS = ['class', 'risk_level', 'timeout_ms', 'bounded', 'key_template', 'operation'] as const
+const UNDO_TERMS = ['do', 'within_ms', 'class']
+
 function defineTyped<Schema extends z.ZodType<object, object>, Result>(
   name: string,
   { input, do: run, find, undo, ...terms }: EffectSpec<Schema, Result>,
 ): TypedEffect<Schema, Result> {
+  checkFields(name, terms, TERMS)
   const parse = (payload: JsonObject): z.output<Schema> => {
     const parsed = input.safeParse(payload)
     if (parsed.success) return parsed.data
@@ -270,6 +272,7 @@ function defineTyped<Schema extends z.ZodType<object, object>, Result>(
   const typed = ({ payload, ...call }: EffectCall) => ({ ...call, input: parse(payload) })
   const undoName = `${name}.undo`
   const undoTerms = typeof undo === 'function' ? { do: undo } : undo
+  if (undoTerms) checkFields(`The undo of ${name}`, undoTerms, UNDO_TERMS)
   const source = defineUntyped({
     class: 'opaque',
     ...defined(terms),

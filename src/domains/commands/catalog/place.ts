@@ -1,4 +1,5 @@
-/** Where the code of a project makes its definitions, so that an error in the catalog names the file and the line. */
+/** Where the code of a project makes its definitions, so that an error in the catalog names the file and the line; and the fields they may have. */
+import { nearest } from '#kernel/nearest'
 
 /** The folder of Concord itself: `src` in a checkout, `dist` in the package. */
 const OWN = new URL('../../../', import.meta.url).href
@@ -25,4 +26,12 @@ export function placed<T extends object>(definition: T): T {
 
 export function placeOf(definition: object): string | undefined {
   return places.get(definition)
+}
+
+/** A program that runs without a check of types would ignore a misspelt field, and with it an undo or a key. */
+export function checkFields(of: string, spec: object, known: readonly string[]): void {
+  const strange = Object.keys(spec).find((name) => !known.includes(name))
+  if (strange === undefined) return
+  const near = nearest(strange, known)
+  throw new TypeError(`${of} has no field ${strange}${near === undefined ? '' : `; did you mean ${near}?`}`)
 }
