@@ -28,7 +28,7 @@ describe('refunds', () => {
 
   before(async () => {
     concord = await openTestConcord({ project })
-    // Nobody may call a tool of an MCP server before a person has approved its definition.
+    // A tool of an MCP server can be called only after a person has approved its definition.
     const params = { path: { connector_id: 'fraud' } }
     const { data } = await concord.api.POST('/connectors/{connector_id}/definitions/check', { params })
     for (const { operation, seen_hash: hash } of data?.items ?? [])
@@ -73,7 +73,7 @@ describe('refunds', () => {
     assert.deepEqual(reversed, ['re_o-lost'])
   })
 
-  test('a customer is told in the language that Concord remembers', async () => {
+  test('a customer gets a message in the language that Concord remembers', async () => {
     const about = { subject: 'customer:acme', memory_type: 'preference', scope: 'project' } as const
     await concord.api.POST('/memory/consents', { body: about })
     const memory = { ...about, fact_key: 'language', confidence: 0.9, content: { language: 'de' } }
