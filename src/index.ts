@@ -9,6 +9,17 @@ export { version } from '#app/version'
 export type { Decision, Refusal } from '#kernel/refusal'
 export { from, type Operation, type CommandStep } from '#kernel/step'
 export { ConcordError } from '#client'
+export {
+  type AgentDefinition,
+  type AgentRuntime,
+  defineAgent,
+  defineSwarm,
+  loadSwarm,
+  modelConnector,
+  type ModelDefinition,
+  processRuntime,
+  type SwarmDefinition,
+} from '#domains/agents'
 export { type ApprovalType, defineApprovalType } from '#domains/approvals'
 export { type ArtifactType, defineArtifactType } from '#domains/artifacts'
 export type { MemorySchema } from '#domains/memory'
@@ -26,6 +37,7 @@ export {
   definePolicy,
   defineSchedule,
   defineTask,
+  defineTool,
   type Definition,
   delay,
   deny,

@@ -12,7 +12,7 @@ describe('POST /agent-actions', () => {
   })
   after(() => agent.close())
 
-  test('[API-04] [POL-07] publishing to external:finance@example.com is answered with require_approval, the command and the approval', async () => {
+  test('[API-04] [AGT-02] [POL-07] publishing to external:finance@example.com is answered with require_approval, the command and the approval', async () => {
     const { status, body } = await agent.propose(OUTSIDE)
     assert.equal(status, 202)
     assert.deepEqual(Object.keys(body), [
@@ -45,7 +45,32 @@ describe('POST /agent-actions', () => {
     })
   })
 
-  test('[API-04] the answer contains the decision of the governed path', async () => {
+  test('[AGT-03] [AGT-04] the wire form: the five fields of an action, the decision with command, approval, output and message', async () => {
+    const action = { action_type: 'tool_call', tool_name: 'publish_note', payload: OUTSIDE, reason: 'Finance waits.' }
+    const riskOf = async (more: object) => {
+      const { status, body } = await agent.post('/agent-actions', { ...action, ...more })
+      assert.equal(status, 202)
+      const { decision, command_id, approval_id, output, message } = body
+      assert.deepEqual([decision, output], ['require_approval', null])
+      assert.match(String(command_id), /^cmd_/)
+      assert.match(String(approval_id), /^appr_/)
+      assert.match(String(message), /must agree/)
+      const { body: packet } = await agent.get(`/approvals/${String(approval_id)}`)
+      return JSON.stringify(packet).match(/"risk_level":"(\w+)"/)?.[1]
+    }
+    assert.equal(await riskOf({}), await riskOf({ risk_level: 'low' }), 'low unless given')
+    assert.equal(await riskOf({ risk_level: 'high' }), 'high')
+    const wrong = await agent.post('/agent-actions', { ...action, action_type: 'guess' })
+    assert.equal(wrong.status, 422)
+    const forged = await agent.post('/agent-actions', { ...action, agent_run_id: 'arun_1' })
+    assert.equal(forged.status, 422)
+    const [row] = await agent.room.rows<{ count: number }>(
+      'select count(*)::integer as count from concord.commands where agent_run_id is not null',
+    )
+    assert.equal(row?.count, 0, 'no route names the run of a command')
+  })
+
+  test('[API-04] [AGT-02] the answer contains the decision of the governed path', async () => {
     const allowed = await agent.propose({ subject: 's', destination: 'internal' })
     assert.deepEqual([allowed.body['decision'], allowed.body['approval_id']], ['allow', null])
     const denied = await agent.propose({ subject: 's' }, { tool_name: 'Forbidden Note' })

@@ -44,13 +44,18 @@ describe('the key of an agent', () => {
       }
     }
     assert.deepEqual(opened.toSorted(), [
+      'actInRun',
       'describeMe',
       'explainCommand',
+      'getAgentRun',
+      'getAgentRunAuthority',
+      'getBudget',
       'getCommand',
       'listCommandEffects',
       'listCommandEvents',
       'listTaskTypes',
       'proposeAction',
+      'serveMcp',
     ])
   })
 
@@ -58,10 +63,19 @@ describe('the key of an agent', () => {
   async function answerOf(path: string, method: string, key: string): Promise<string> {
     const none = {} as never
     const { world: commands, approvals } = room.room
-    const work = { commands, approvals, artifacts: none, schedules: none, connectors: none, memory: none, webhooks: [] }
+    const work = {
+      commands,
+      approvals,
+      artifacts: none,
+      schedules: none,
+      connectors: none,
+      memory: none,
+      agents: none,
+      webhooks: [],
+    }
     const body = method === 'get' || method === 'delete' ? {} : { body: {} }
     const sent = { method: method.toUpperCase(), key, ...body, headers: { 'x-workspace': 'main' } }
-    const answer = await call(room.api.with({ work, scheduler: none }), path, sent)
+    const answer = await call(room.api.with({ work, scheduler: none, mcp: none }), path, sent)
     const { code = 'ok' } = (await answer.json()) as { code?: string }
     return `${answer.status} ${code}`
   }

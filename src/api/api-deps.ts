@@ -1,5 +1,6 @@
 /** The dependencies of the API, as arguments: no file here reads the environment, the clock or randomness directly. */
 import type { Hono } from 'hono'
+import type { AgentDeps } from '#domains/agents'
 import type { ApprovalDeps } from '#domains/approvals'
 import type { ArtifactDeps } from '#domains/artifacts'
 import type { CommandDeps, WebhookSource } from '#domains/commands'
@@ -9,6 +10,7 @@ import type { MemoryDeps } from '#domains/memory'
 import type { AskedDirect, Scheduler, SelfCheck, Wait } from '#domains/scheduler'
 import type { CommandScheduleDeps } from '#domains/command-schedules'
 import type { Clock, NewId } from '#kernel/clock'
+import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import type { Db, Notices } from '#store'
 import type { Answered, ApiEnv, ApiLog } from './guards.ts'
@@ -59,6 +61,7 @@ type GovernedWork = {
   readonly approvals: ApprovalDeps
   readonly artifacts?: ArtifactDeps
   readonly schedules?: CommandScheduleDeps
+  readonly agents?: AgentDeps
   readonly connectors?: Connectors
   readonly webhooks: readonly WebhookSource[]
   readonly memory?: MemoryDeps
@@ -80,6 +83,21 @@ export type SchedulerApi = {
   readonly follow: (asked: AskedDirect, startByMs: number) => void
 }
 
+/** Serves one message of the Model Context Protocol for a caller that the guards have admitted. */
+type ServeMcp = (
+  request: Request,
+  sent: JsonObject,
+  caller: {
+    readonly principal: Principal
+    readonly workspaceId: string
+    readonly traceId: string
+    readonly requestId: string
+  },
+) => Promise<Response>
+
+/** This server as an OAuth resource: its address, which its tokens name as their audience, and who issues them. */
+export type OAuthResource = { readonly resource: string; readonly issuer: string }
+
 export type ApiDeps = {
   readonly db: Db
   readonly now: Clock
@@ -87,7 +105,8 @@ export type ApiDeps = {
   readonly randomBytes: (count: number) => Uint8Array
   readonly log: ApiLog
   readonly version: string
-  readonly authenticate: (bearer: string) => Promise<Decision<Principal>>
+  /** `audience`: what a token of an identity provider must be issued for, if not for the API. */
+  readonly authenticate: (bearer: string, audience?: string) => Promise<Decision<Principal>>
   /** Looks up a caller together with the workspace of the request, and remembers both for a moment. */
   readonly callers: Callers
   /** Without notices, new events are found by polling every `pollMs`. */
@@ -113,6 +132,10 @@ export type ApiDeps = {
   readonly origins?: readonly string[]
   /** The metrics in the text format of Prometheus. Without it there is no `/metrics`. */
   readonly renderMetrics?: () => Promise<string>
+  /** Without it there is no `/mcp`. */
+  readonly mcp?: ServeMcp
+  /** Without it a client of the Model Context Protocol needs a key, or must know the identity provider. */
+  readonly oauthResource?: OAuthResource | undefined
   /** Additional routes, mounted before the built-in ones and behind the same guards. */
   readonly extraRoutes?: (app: Hono<ApiEnv>) => void
   /** Called after every answer. */

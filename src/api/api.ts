@@ -4,10 +4,15 @@ import type { MiddlewareHandler } from 'hono'
 import { drawnAhead } from '#kernel/ids'
 import { type FeedHub, openFeedHub } from '#store'
 import { type ApiDeps, type ApiLimits, limitsOf } from './api-deps.ts'
+import { agentRunRoutes } from './agent-run-routes.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { artifactRoutes } from './artifact-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
+import { boardRoutes } from './board-routes.ts'
+import { reportRoutes } from './report-routes.ts'
 import { bodyGuard } from './body.ts'
+import { budgetRoutes } from './budget-routes.ts'
+import { swarmRoutes } from './swarm-routes.ts'
 import { authentication, authorization, type BadBearers, openBadBearers, rateLimit } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
 import { connectorRoutes } from './connector-routes.ts'
@@ -28,11 +33,17 @@ import {
 } from './guards.ts'
 import { healthRoutes, metricsRoutes, openHealthCheck } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
+import { mcpChallenge, mcpRoutes, oauthResourceRoutes } from './mcp-routes.ts'
 import { memoryRoutes } from './memory-routes.ts'
+import { missionActionRoutes } from './mission-action-routes.ts'
+import { missionRoutes } from './mission-routes.ts'
+import { missionWorkerRoutes } from './mission-worker-routes.ts'
 import { notificationRoutes } from './notification-routes.ts'
 import { describeApi, type OpenApiDocument } from './openapi.ts'
 import { openPageCursors, type PageCursors } from './page-cursor.ts'
+import { recipeRoutes } from './recipe-routes.ts'
 import { openReference, type Reference, referenceRoutes } from './reference-routes.ts'
+import { preflightRoutes } from './preflight-routes.ts'
 import type { Routes } from './resource.ts'
 import { commandScheduleRoutes } from './command-schedule-routes.ts'
 import { openTurns, openWaiters, type SchedulerRouteDeps } from './scheduler-api.ts'
@@ -41,6 +52,7 @@ import { schedulerLogRoutes } from './scheduler-log-routes.ts'
 import { schedulerScheduleRoutes, schedulerTemplateRoutes } from './scheduler-plan-routes.ts'
 import { schedulerSlotRoutes } from './scheduler-slot-routes.ts'
 import { signalRoutes } from './signal-routes.ts'
+import { stopRoutes } from './stop-routes.ts'
 import { openWebhookSources, webhookRoutes } from './webhook-routes.ts'
 
 /** The subjects of the routes, in the order of the reference. */
@@ -48,10 +60,17 @@ const tags = [
   ['server', 'The server itself.'],
   ['identity', 'People, workspaces and keys.'],
   ['commands', 'Governed work: requested, decided, executed and explained.'],
+  ['agents', 'Runs of agents, their steps and messages.'],
+  ['stops', 'Stops of agents.'],
   ['approvals', 'Decisions that people make.'],
   ['artifacts', 'Results of work: content, lineage and publication.'],
+  ['budgets', 'What work may cost, and what it has cost.'],
+  ['swarms', 'Several agents on one objective.'],
+  ['missions', 'Plans of tasks towards a goal.'],
+  ['mission-tasks', 'Tasks of missions that outside workers claim and run.'],
   ['schedules', 'Commands that are submitted on a schedule.'],
   ['connectors', 'Connections to other systems, and their calls.'],
+  ['mcp', 'The tools of agents over the Model Context Protocol.'],
   ['memory', 'Memories, the consents behind them, and erasure.'],
   ['audit', 'The audit log.'],
   ['scheduler', 'Jobs and schedules of one machine. Off unless the server runs a scheduler.'],
@@ -84,12 +103,28 @@ const groups = [
   group(metricsRoutes, ({ renderMetrics }) => renderMetrics && { renderMetrics }),
   group(commandRoutes, ({ db, work }) => work && { db, ...work }),
   group(signalRoutes, ({ work }) => work),
+  group(agentRunRoutes, ({ work }) => work?.agents && { agents: work.agents }),
+  group(preflightRoutes, ({ work }) => work?.agents && { agents: work.agents }),
+  group(stopRoutes, ({ work }) => work),
   group(
     webhookRoutes,
     ({ work, defaultWorkspace }) => work && openWebhookSources(work.commands, work.webhooks, defaultWorkspace),
   ),
+  group(mcpRoutes, ({ mcp }) => mcp && { mcp }),
+  group(oauthResourceRoutes, ({ oauthResource }) => oauthResource),
   group(approvalRoutes, ({ work }) => work),
   group(artifactRoutes, ({ work }) => work?.artifacts && { ...work, artifacts: work.artifacts }),
+  group(budgetRoutes, (opened) => opened),
+  group(swarmRoutes, (opened) => opened),
+  group(missionRoutes, ({ work }) => work),
+  group(
+    missionWorkerRoutes,
+    ({ work, feed: { notices, pollMs }, closing }) => work && { ...work, polls: { notices, pollMs, closing } },
+  ),
+  group(missionActionRoutes, ({ work }) => work),
+  group(recipeRoutes, ({ work }) => work),
+  group(boardRoutes, ({ work }) => work),
+  group(reportRoutes, ({ work }) => work),
   group(commandScheduleRoutes, ({ work }) => work?.schedules && { schedules: work.schedules }),
   group(auditRoutes, ({ db, work }) => work && { db, ...work }),
   group(connectorRoutes, ({ work, ...deps }) => work?.connectors && { ...deps, connectors: work.connectors }),
@@ -134,6 +169,7 @@ export function createApi(deps: ApiDeps): Api {
     responseHeaders(deps.version),
     sameOrigin({ hosts: deps.hosts ?? [], origins: deps.origins ?? [] }),
     routeGuard(app, accessTable),
+    mcpChallenge(deps.oauthResource),
     authentication(deps, badBearers),
     rateLimit(limits, deps.now),
     authorization(deps),

@@ -6,11 +6,11 @@ import type { RouteConfig } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { refuseSecret } from '#contract'
 import { parseGuardedObject } from '#kernel/json-guard'
-import { formatPath, type JsonObject } from '#kernel/json-value'
+import { formatPath, isJsonObject, type JsonObject } from '#kernel/json-value'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import { answerProblem, type ApiContext, type ApiEnv } from './guards.ts'
-import { KEY_HEADER, takesKeyHeader } from './resource.ts'
+import { type BodyLines, KEY_HEADER, LINES_TYPE, linesOf, takesKeyHeader } from './resource.ts'
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i
 
@@ -37,10 +37,54 @@ function decodeText(bytes: Uint8Array): Decision<string> {
   }
 }
 
+/** A body of lines. Each line has the limits of a JSON body. */
+const LINES_BYTES_MAX = 8 * 1_048_576
+
+async function readLinesBody(c: ApiContext, limits: BodyLimits, lines: BodyLines): Promise<Decision<JsonObject>> {
+  const bytes = await readBody(c.req.raw, { ...limits, bodyBytesMax: LINES_BYTES_MAX }, c.env?.incoming)
+  if (!bytes.ok) return bytes
+  const text = decodeText(bytes.value)
+  if (!text.ok) return text
+  const body = joinLines(text.value, lines)
+  // The validators of the route see one JSON object.
+  if (body.ok) c.req.raw.headers.set('content-type', 'application/json')
+  return body
+}
+
+/** Puts the items into the list. An empty line at the end is none. */
+function joinLines(text: string, { at: [field, list], max }: BodyLines): Decision<JsonObject> {
+  const [first = '', ...rest] = text.replace(/\r?\n$/, '').split('\n')
+  const head = parseLine(first, 1)
+  if (!head.ok) return head
+  const path = formatPath([field, list])
+  if (rest.length > max)
+    return refuse('body_too_large', `The body has more than ${max} lines after the first.`, {
+      path,
+      facts: { limit: max, count: rest.length },
+    })
+  const { [field]: holder = {} } = head.value
+  if (!isJsonObject(holder) || Object.hasOwn(holder, list))
+    return refuse('api.field.value', `The first line has \`${path}\` already, or no object at \`${field}\`.`, { path })
+  const items: JsonObject[] = []
+  for (const [index, line] of rest.entries()) {
+    const item = parseLine(line, index + 2)
+    if (!item.ok) return { ...item, path: formatPath([field, list, index]) }
+    items.push(item.value)
+  }
+  return accept({ ...head.value, [field]: { ...holder, [list]: items } })
+}
+
+function parseLine(line: string, number: number): Decision<JsonObject> {
+  const parsed = parseGuardedObject(line)
+  return parsed.ok ? parsed : { ...parsed, reason: `Line ${number}: ${parsed.reason}` }
+}
+
 /** Reads the body as an object; undefined when it is empty and not required. */
 async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision<JsonObject | undefined>> {
   const isNeeded = c.get('access')?.body === 'required'
   const type = c.req.header('content-type')
+  const lines = type?.toLowerCase() === LINES_TYPE ? linesOf(c.get('access')?.config) : undefined
+  if (lines) return readLinesBody(c, limits, lines)
   if (type !== undefined && !JSON_TYPE.test(type)) return wrongType()
   const bytes = await readBody(c.req.raw, limits, c.env?.incoming)
   if (!bytes.ok) return bytes

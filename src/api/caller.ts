@@ -36,10 +36,13 @@ export function rightOf(
   }
 }
 
-type CallerDeps = Pick<ApiDeps, 'authenticate' | 'callers' | 'db' | 'defaultWorkspace'>
+type CallerDeps = Pick<ApiDeps, 'authenticate' | 'callers' | 'db' | 'defaultWorkspace' | 'oauthResource'>
 
 /** The operation that may act for a remembered caller: its statement compares the version of all rights (docs/decisions/0032). */
 const REMEMBERS = 'submitCommand'
+
+/** The operation with an audience of its own: the token of a client of this protocol must not open approvals and keys. */
+const MCP = 'serveMcp'
 
 export function authentication(deps: CallerDeps, bad: BadBearers): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
@@ -61,7 +64,8 @@ export function authentication(deps: CallerDeps, bad: BadBearers): MiddlewareHan
       return (await decideBearer(c, asked, bad, () => lookUp(deps, c, asked))) ?? next()
     }
     const refused = await decideBearer(c, { bearer: bearer.value }, bad, async () => {
-      const principal = await deps.authenticate(bearer.value)
+      const isMcp = access?.config?.operationId === MCP
+      const principal = await deps.authenticate(bearer.value, isMcp ? deps.oauthResource?.resource : undefined)
       if (principal.ok) c.set('principal', principal.value)
       return principal
     })

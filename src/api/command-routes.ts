@@ -31,6 +31,7 @@ import {
   listedCommandView,
   listEffectsOf,
   listEffects,
+  listRunStandings,
   listUndos,
   mapTaskToPrimitives,
   mayReadCommand,
@@ -61,6 +62,7 @@ import {
   toTaskTypeView,
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
+import { sayMissionOf } from '#domains/missions'
 import { accept } from '#kernel/refusal'
 import { cutPage } from '#store'
 import type { ApiDeps } from './api-deps.ts'
@@ -93,14 +95,15 @@ const namesOf = ({ deps, principal }: Viewer, commands: readonly StoredCommand[]
   listNames(deps.db, principal.orgId, personIdsOf(commands.map(({ requested_by }) => requested_by)))
 const viewer = async (call: Viewer & Pick<Call<Api>, 'workspaceId'>, commands: readonly StoredCommand[]) => {
   const { catalog, now } = call.deps.commands
-  const ids = commands.map(({ command_id }) => command_id)
-  const { db } = call.deps
+  const [ids, { db }] = [commands.map(({ command_id }) => command_id), call.deps]
   const [names, at] = [await namesOf(call, commands), now()]
   const effectsOf = await listEffects(db, call.workspaceId, ids)
   const undoOf = await listUndos(db, call.workspaceId, ids)
+  const standings = await listRunStandings({ db, catalog }, call.workspaceId, commands)
   return (command: StoredCommand) => {
     const { command_id: id } = command
-    return toCommandView(catalog, { command, effects: effectsOf(id) }, { at, names, undo: undoOf(id) })
+    const facts = { at, names, undo: undoOf(id), standing: standings.get(id) }
+    return toCommandView(catalog, { command, effects: effectsOf(id) }, facts)
   }
 }
 const show = async (call: Parameters<typeof viewer>[0], command: StoredCommand) =>
@@ -342,22 +345,21 @@ export const commandRoutes = routes({
       shown(find(call), async (found) => {
         const { db, commands } = call.deps
         const { workspaceId, commandId } = named(call)
-        const events = await listCommandEvents(db, workspaceId, commandId, {
-          afterSeq: null,
-          limit: EVENTS_MAX,
-          withoutResults: true,
-        })
+        const first = { afterSeq: null, limit: EVENTS_MAX, withoutResults: true }
+        const events = await listCommandEvents(db, workspaceId, commandId, first)
         const edits = await listEdits(db, { workspaceId, commandId })
         const task = taskOf(commands.catalog, found.command)
         const pending = await findPending(db, { workspaceId, commandId })
         const standings = [...(await findStanding(db, pending)).values()]
         const links = await readUndoLinks(db, found.command)
+        const run = (await listRunStandings(commands, workspaceId, [found.command])).get(commandId)
         const names = await listNames(
           db,
           call.principal.orgId,
           actorsOf(found, [...events, ...(links.undo?.events ?? [])], edits),
         )
-        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings, ...links }
+        const waits = await sayMissionOf(db, workspaceId, commandId)
+        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, standings, run, waits, ...links }
         const archives = await listArchivesOf(db, workspaceId, commandId)
         const isTruncated = [events, links.undo?.events ?? []].some((read) => read.at(-1)?.has_next ?? false)
         return toExplanationView(commandId, explainCommand(found, events, facts), archives, isTruncated)

@@ -79,6 +79,7 @@ describe('/schedules', () => {
         ['expire_pending_approvals', 'catalog', 2],
         ['memory_decay_review', 'catalog', 2],
         ['nightly', 'person', 2],
+        ['repair_missions', 'catalog', 2],
       ],
     )
     const one = (await (await send('GET', `/schedules/${made.schedule_id}`)).json()) as Record<string, unknown>

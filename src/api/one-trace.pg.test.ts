@@ -101,6 +101,15 @@ describe('one trace through a request tree', () => {
     await api.close()
   })
 
+  /** The call without an answer is looked up again when its time limit has passed. */
+  async function settle(root: string): Promise<void> {
+    await room.settle(root)
+    room.clock.travel(60_000)
+    await room.settle(root)
+    await room.settleWoken()
+    assert.equal(await room.statusOf(root), 'succeeded')
+  }
+
   /** Each kind of row with the traces that it has, for the commands that came into being since. */
   async function tracesOf(commands: readonly string[]): Promise<Record<string, string[]>> {
     const rows = await room.rows<{ kind: string; trace: string | null }>(
@@ -129,9 +138,7 @@ describe('one trace through a request tree', () => {
       [202, `trace_${hex}`, `trace_${hex}`],
     )
     const root = accepted(decodeId('command', view.command_id))
-    await room.settle(root)
-    await room.settleWoken()
-    assert.equal(await room.statusOf(root), 'succeeded')
+    await settle(root)
     const tree = await room.rows<{ command_id: string }>(
       `select command_id from concord.commands where task_name = 'Family' order by created_at, command_id`,
     )
@@ -198,9 +205,7 @@ describe('one trace through a request tree', () => {
       assert.equal(answer.headers.get('x-trace-id'), `trace_${hex}`)
       const { command_id } = (await answer.json()) as { command_id: string }
       const root = accepted(decodeId('command', command_id))
-      await room.settle(root)
-      await room.settleWoken()
-      assert.equal(await room.statusOf(root), 'succeeded')
+      await settle(root)
       const all = spans.finished()
       const byId = new Map(all.map((span) => [span.spanContext().spanId, span]))
       const below = (span: (typeof all)[number]) => {

@@ -93,6 +93,9 @@ type Description<Deps, Q extends Shape, P extends Shape> = {
   readonly allow?: (call: Call<Deps, Q, P>) => Decision<unknown>
 }
 
+/** A body of lines: the first is the body without the list at this path, and each of the others is one item of the list. */
+export type BodyLines = { readonly at: readonly [string, string]; readonly max: number }
+
 type Handled<V> = Awaitable<Decision<V | Known<V>> | Response>
 
 type Route<Deps, Q extends Shape, P extends Shape, B extends z.ZodType, A extends Answers> = Description<Deps, Q, P> & {
@@ -100,6 +103,8 @@ type Route<Deps, Q extends Shape, P extends Shape, B extends z.ZodType, A extend
   readonly headers?: z.ZodObject
   /** The handler reads the body itself, as the bytes that were sent, and checks what the description says. */
   readonly raw?: true
+  /** The body may be NDJSON too. */
+  readonly lines?: BodyLines
   readonly answers: A
   /** Answers that are not JSON. */
   readonly content?: Readonly<Record<string, { readonly schema: z.ZodType }>>
@@ -133,7 +138,7 @@ export class Known<V> {
 
 export function resource<Deps>(tag: string, where: 'workspace' | 'org' = 'workspace') {
   const route =
-    (method: 'get' | 'post' | 'patch' | 'delete') =>
+    (method: 'get' | 'post' | 'put' | 'patch' | 'delete') =>
     <const A extends Answers, Q extends Shape = {}, P extends Shape = {}, B extends z.ZodType = z.ZodUndefined>(
       path: string,
       given: Route<Deps, Q, P, B, A>,
@@ -158,6 +163,7 @@ export function resource<Deps>(tag: string, where: 'workspace' | 'org' = 'worksp
   return {
     get,
     post: route('post'),
+    put: route('put'),
     patch: route('patch'),
     delete: route('delete'),
     /** A list in pages. Opens the cursor before the read and seals the next one. A bad cursor is a 400. */
@@ -197,6 +203,7 @@ type Described = Omit<Description<never, Shape, Shape>, 'allow'> & {
   readonly body?: readonly [shape: z.ZodType, text: string]
   readonly headers?: z.ZodObject
   readonly raw?: true
+  readonly lines?: BodyLines
   readonly answers: Answers
   readonly content?: Readonly<Record<string, { readonly schema: z.ZodType }>>
 }
@@ -215,6 +222,7 @@ function configOf(
     params,
     headers,
     raw,
+    lines,
     body,
     answers,
     content,
@@ -233,6 +241,7 @@ function configOf(
     tags: [tag],
     ...(role === null ? needsNothing() : needs(role, where, agents)),
     ...(raw ? { 'x-raw-body': true } : {}),
+    ...(lines ? { 'x-lines': lines } : {}),
     ...(isPlain
       ? {}
       : {
@@ -241,7 +250,11 @@ function configOf(
             ...(raw ? {} : { query: queryOf(query ?? {}) }),
             ...(params && { params: z.object(params) }),
             ...(body && {
-              body: { content: { 'application/json': { schema: body[0] } }, description: body[1], required: true },
+              body: {
+                content: { 'application/json': { schema: body[0] }, ...(lines && linesContent(lines)) },
+                description: body[1],
+                required: true,
+              },
             }),
           },
         }),
@@ -266,6 +279,16 @@ function configOf(
     },
   }
 }
+
+const linesContent = ({ at: [field, list], max }: BodyLines) => ({
+  [LINES_TYPE]: {
+    schema: z.string().meta({
+      description: `For long lists. The first line is the body without \`${field}.${list}\`; then one item a line, at most ${max}.`,
+    }),
+  },
+})
+
+export const LINES_TYPE = 'application/x-ndjson'
 
 export const KEY_HEADER = 'Idempotency-Key'
 
@@ -341,6 +364,10 @@ function newRouter(): OpenAPIHono<ApiEnv> {
       return answerProblem(c, invalid.refusal, invalid.errors)
     },
   })
+}
+
+export function linesOf(config: RouteConfig | undefined): BodyLines | undefined {
+  return (config as { readonly 'x-lines'?: BodyLines } | undefined)?.['x-lines']
 }
 
 function bodySchemaOf(config: RouteConfig | undefined): unknown {

@@ -102,3 +102,16 @@ test('the names of a place are found through wrappers, lists, records and unions
   assert.deepEqual(namesAt(deep, ['nowhere', 'else']), [])
   assert.deepEqual(namesAt(undefined, []), [])
 })
+
+test('a rule of a field says what to send; a rule without a sentence has the usual hint', () => {
+  const hintOf = (schema: z.ZodType) => {
+    const rules = z.strictObject({ cost: schema })
+    const { error } = rules.safeParse({ cost: 'NaN' })
+    return explainIssues(error?.issues ?? [], { cost: 'NaN' }, rules).refusal.hint
+  }
+  assert.equal(
+    hintOf(z.string().refine(() => false, 'Write an amount such as "4.50".')),
+    'Write an amount such as "4.50".',
+  )
+  assert.equal(hintOf(z.string().refine(() => false)), undefined)
+})

@@ -14,6 +14,8 @@ type Invalid = { readonly refusal: Refusal; readonly errors: readonly ProblemDet
 /** Reports at most the first twenty issues. */
 const FINDINGS_MAX = 20
 
+const NO_SENTENCE = 'Invalid input'
+
 /** Fields that the credential or the request determines; sending them in a body is an attempt to forge them, not a typo. */
 const FROM_CREDENTIAL = new Set([
   'requested_by',
@@ -76,8 +78,11 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
       const facts = { format: issue.format }
       return [refuse('api.field.value', `\`${path}\` does not have the right format.`, { path, facts })]
     }
-    default:
-      return [refuse('api.field.value', `\`${path}\` is not allowed here.`, { path })]
+    default: {
+      // A rule of a field says in a sentence what to send. Without one, zod has only its own words.
+      const hint = issue.code === 'custom' && issue.message !== NO_SENTENCE ? { hint: issue.message } : {}
+      return [refuse('api.field.value', `\`${path}\` is not allowed here.`, { path, ...hint })]
+    }
   }
 }
 

@@ -63,7 +63,9 @@ describe('every way to act', () => {
         { name: 'deny_all', category: 'environment', actions: '*', decide: () => ({ decision: 'deny' }) },
       ]),
     )
-    for (const task of agent.work.commands.catalog.tasks.values()) Object.assign(task, { policy: denyAll })
+    for (const task of agent.work.commands.catalog.tasks.values()) {
+      Object.assign(task, { policy: denyAll, forAgents: { ...task.forAgents, policy: denyAll } })
+    }
     const before = await counts()
     const submit = async (
       taskName: string,

@@ -6,6 +6,8 @@ import type { Refusal } from '#kernel/refusal'
 import { hintOf } from '#refusals'
 import { listBlocked } from '#domains/approvals'
 import { encodeId } from '#kernel/ids'
+import { runInvariants } from '#domains/agents'
+import { missionInvariants } from '#domains/missions'
 import { countArchived, findBrokenInvariants, invariantCount, listParked } from '#domains/commands'
 import { checkInvariants, describeSelfCheck, isOwned, type Scheduler } from '#domains/scheduler'
 import {
@@ -168,10 +170,11 @@ async function checkRecords(url: string, config: Config): Promise<DoctorFinding[
   // The login itself sees no rows. The role of the engine sees all of them.
   const db = openDb({ url, role: 'concord_engine', poolMax: 1, statementTimeoutMs: DEEP_MS, queryTimeoutMs: DEEP_MS })
   try {
-    const found = await findBrokenInvariants(db, historyFolderOf(config))
+    const ofRooms = [...runInvariants, ...missionInvariants]
+    const found = await findBrokenInvariants(db, historyFolderOf(config), ofRooms)
     const { files, events } = await countArchived(db)
     const archive = files === 0 ? '' : `; ${events} events were read from ${files} files of the archive`
-    if (found.length === 0) return [well('records', `${invariantCount} invariants hold${archive}`)]
+    if (found.length === 0) return [well('records', `${invariantCount + ofRooms.length} invariants hold${archive}`)]
     return found.map(({ code, name, meaning, next, count, examples }) =>
       broken(
         `${code} ${name}`,

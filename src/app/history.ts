@@ -10,6 +10,7 @@ import {
   toEventView,
   verifyHistory,
 } from '#domains/commands'
+import { archiveMissionEvents } from '#domains/missions'
 import { textId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Db, migrationStatus, openDb } from '#store'
@@ -56,9 +57,20 @@ export async function moveHistory(config: Config, move: MoveHistory): Promise<De
   return withHistory(config, 'owner', (history, deps) => moveOlder(history, deps, run))
 }
 
-function moveOlder(history: HistoryDeps, deps: SystemDeps, { days, ...run }: MoveHistory & { readonly days: number }) {
+/** Events of missions move into a table of their own: they are few, and people read them longer than those of commands. */
+async function moveOlder(
+  history: HistoryDeps,
+  deps: SystemDeps,
+  { days, ...run }: MoveHistory & { readonly days: number },
+) {
   const endedBefore = new Date(deps.now().getTime() - days * DAY_MS)
-  return archiveHistory(history, { ...run, endedBefore, traceId: textId('trace', deps.randomBytes(16)) })
+  const moved = await archiveHistory(history, {
+    ...run,
+    endedBefore,
+    traceId: textId('trace', deps.randomBytes(16)),
+  })
+  if (moved.ok && !run.isDryRun) await archiveMissionEvents(history.db, { endedBefore, signal: run.signal })
+  return moved
 }
 
 export function showHistory(config: Config, commandId: string): Promise<Decision<HistoryView>> {

@@ -4,13 +4,15 @@ import type { Answered } from '#api'
 import { findOldestPending } from '#domains/approvals'
 import { type Count, countOpen, listParked } from '#domains/commands'
 import type { Runtime } from '#runtime'
-import type { Db } from '#store'
+import { type Db, statement } from '#store'
 import type { Log } from './log.ts'
 
 export const counters = {
   concord_http_requests: 'Answers of the API, by method, route and status',
   concord_command_statuses: 'Statuses that commands have reached by writes of this process, by status',
   concord_retries: 'Retries of effects that this process has scheduled, by class of error',
+  concord_transaction_conflicts:
+    'Transactions of this process that were rolled back because of another one, and ran again',
   concord_process_cpu_seconds: 'User and system CPU time of this process',
 } as const
 
@@ -25,6 +27,7 @@ export const gauges = {
   concord_effects_in_doubt: 'Effects of which nobody knows whether they happened, and for which a person was asked',
   concord_stuck: 'Processes and commands that get no more turns until an operator resumes them; at most 2,000',
   concord_workers: 'Workers that are alive',
+  concord_mission_event_bytes: 'Size of the tables of events of missions, with their indexes, by table',
   concord_process_resident_memory_bytes: 'Resident memory of this process',
 } as const
 
@@ -57,6 +60,12 @@ export function openHttpMetrics(meter: Meter): (answered: Answered) => void {
     requests.add(1, { method, route, status })
     duration.record(durationMs / 1_000, { method, route })
   }
+}
+
+export function openConflictCount(meter: Meter): () => void {
+  let conflicts = 0
+  observableCounter(meter, 'concord_transaction_conflicts').addCallback((result) => result.observe(conflicts))
+  return () => void (conflicts += 1)
 }
 
 /** Counts in memory, and reports when the metrics are read: counting costs a command less than a microsecond. */
@@ -123,15 +132,23 @@ const workGauges = [
   'concord_effects_in_doubt',
   'concord_stuck',
   'concord_workers',
+  'concord_mission_event_bytes',
 ] as const
 
+const eventTables = ['missions.orchestration_events', 'missions.orchestration_events_archive']
+const sizes = statement<{ readonly name: string; readonly bytes: number }>(
+  'app.event_table_sizes',
+  'select name, pg_total_relation_size(name::regclass)::float8 as bytes from unnest($1::text[]) as name',
+)
+
 async function readWork(db: Db, runtime: Runtime): Promise<readonly Reading[]> {
-  const [{ commands, effectsInDoubt }, oldestMs, { waitingMs, workers }, stuck, parked] = await Promise.all([
+  const [{ commands, effectsInDoubt }, oldestMs, { waitingMs, workers }, stuck, parked, tables] = await Promise.all([
     countOpen(db, COUNT_MAX),
     findOldestPending(db),
     runtime.health(),
     runtime.stuck({ limit: STUCK_MAX }),
     listParked(db, STUCK_MAX),
+    db.run(sizes, [eventTables]),
   ])
   return [
     ...Object.entries(commands).map(([status, count]): Reading => ['concord_commands_open', count, { status }]),
@@ -140,5 +157,6 @@ async function readWork(db: Db, runtime: Runtime): Promise<readonly Reading[]> {
     ['concord_effects_in_doubt', effectsInDoubt],
     ['concord_stuck', stuck.length + parked.length],
     ['concord_workers', workers],
+    ...tables.map(({ name, bytes }): Reading => ['concord_mission_event_bytes', bytes, { table: name }]),
   ]
 }

@@ -1,5 +1,28 @@
 /** Opens the governed path of one process: runtime, catalog, commands, approvals, schedules, memory and connectors. */
-import { join } from 'node:path'
+import {
+  type AgentDeps,
+  envelopeFacts,
+  agentDefinitions,
+  aiSdkRuntime,
+  agentsOfSwarms,
+  checkAgents,
+  checkToolsOfAgents,
+  forgetMessages,
+  openModels,
+  openRunDrive,
+  openSwarmDrive,
+  reconcileRuns,
+  reconcileSwarms,
+  RUN_KIND,
+  RUN_QUEUE,
+  scriptedRuntime,
+  SWARM_KIND,
+  SWARM_QUEUE,
+  spawnDefinitions,
+  swarmFacts,
+  swarmDefinitions,
+  sweepMessages,
+} from '#domains/agents'
 import {
   APPROVAL_KIND,
   APPROVAL_QUEUE,
@@ -13,17 +36,7 @@ import {
   openApprovalTypes,
   repairApprovalTimes,
 } from '#domains/approvals'
-import {
-  archiveArtifacts,
-  type ArtifactDeps,
-  type BlobStore,
-  builtInArtifactTypes,
-  forgetArtifacts,
-  openArtifactTypes,
-  openDiskStore,
-  openS3Store,
-  sweepBlobs,
-} from '#domains/artifacts'
+import { archiveArtifacts, type ArtifactDeps, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
   ALERT_FAILURES_MAX,
   ALERT_KIND,
@@ -36,6 +49,7 @@ import {
   COMMAND_KIND,
   type CommandDeps,
   undoDefinitions,
+  stopDefinitions,
   connectorDefinitions,
   followCandidates,
   memoryDefinitions,
@@ -56,6 +70,15 @@ import {
 } from '#domains/commands'
 import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
 import { type MemoryDeps, openMemory } from '#domains/memory'
+import {
+  MISSION_KIND,
+  MISSION_QUEUE,
+  type MissionDeps,
+  missionDefinitions,
+  openMissionDrive,
+  reconcileMissions,
+  wakeStalledMissions,
+} from '#domains/missions'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type CommandScheduleDeps } from '#domains/command-schedules'
 import { encodeId, textId } from '#kernel/ids'
 import { readPlaces } from '#kernel/policy/destination'
@@ -66,7 +89,7 @@ import { capabilitiesOf, type Drive, queuesIn, type Runtime, semanticQueues } fr
 import type { Db } from '#store'
 import { activeTraceId, inSpan } from '#telemetry'
 import { RENEW_MS } from '#turns'
-import type { Config, Environment } from './config.ts'
+import type { Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { keepSchedules, openMaintenance } from './maintenance.ts'
 import { createEngineRuntime, type EngineName } from './open-runtime.ts'
@@ -84,6 +107,7 @@ export type OpenedWork = {
   readonly artifacts: ArtifactDeps
   readonly connectors: Connectors
   readonly schedules: CommandScheduleDeps
+  readonly agents: AgentDeps
   /** Starts to sync the schedules with the runtime. */
   startSchedules(): Promise<void>
   close(): Promise<void>
@@ -115,12 +139,14 @@ export type WorkOptions = {
   readonly channels?: readonly NoticeChannel[]
   /** In addition to the inbox of the administrators. */
   readonly alertChannels?: readonly AlertChannel[]
+  readonly onCallRole?: string | undefined
   /** How far the clock of the schedules is ahead, for tests. */
   readonly scheduleAheadMs?: () => number
 }
 
 /** A committed command is started within 5 s even if the process died between the commit and the wake. */
 const RECONCILE_MS = 1_000
+const STALLED_MS = 30_000
 /** The longest delay until a clock that was set back is noticed. */
 const CLOCK_MS = 1_000
 /** The longest delay until a candidate shows the outcome of its command. */
@@ -130,6 +156,8 @@ const RETAIN_MS = 60_000
 const SWEEP_MS = 600_000
 /** The longest delay until operators are alerted to an incident. */
 const ALERT_MS = 1_000
+/** Steps, commands and artifacts of a run stay. */
+const MESSAGE_KEEP_MS = 90 * 86_400_000
 /** A call whose process died stays open for at least a minute after its time limit. */
 const ABANDONED_MS = 60_000
 
@@ -169,14 +197,25 @@ export async function openWork(
   })
   const connectors = openConnectors(project.connectors ?? [], { db, ...deps, sleep, secrets })
   if (!connectors.ok) return connectors
-  const forgettables = [forgetArtifacts(artifacts), ...(project.memory?.forgettables ?? [])]
+  const models = openModels(project.models ?? [], { db, now: deps.now, connectors: connectors.value })
+  const runtimes = [scriptedRuntime(), aiSdkRuntime(), ...(project.agentRuntimes ?? [])]
+  const runtimeNames = runtimes.map(({ name }) => name)
+  const declared = [...(project.agents ?? []), ...agentsOfSwarms(project.swarms ?? [])]
+  const known = checkAgents(declared, runtimeNames, models.names)
+  if (!known.ok) return known
+  const forgettables = [forgetMessages, forgetArtifacts(artifacts), ...(project.memory?.forgettables ?? [])]
   const memory = await openMemory({ db, ...deps, ...project.memory, forgettables })
   if (!memory.ok) return memory
   const definitions = [
     ...shippedPolicies,
     ...publishArtifactDefinitions,
     ...undoDefinitions(() => commands.deps),
+    ...stopDefinitions(() => commands.deps),
     ...waitDefinitions(() => commands.deps),
+    ...agentDefinitions(() => agents),
+    ...spawnDefinitions(() => agents),
+    ...swarmDefinitions(() => agents),
+    ...missionDefinitions(() => missions),
     ...memoryDefinitions(memory.value),
     ...openMaintenance(() => approvals, connectors.value),
     ...connectorDefinitions(connectors.value),
@@ -190,6 +229,8 @@ export async function openWork(
     queues: Object.keys(semanticQueues),
   })
   if (!catalog.ok) return catalog
+  const tools = checkToolsOfAgents(declared, catalog.value)
+  if (!tools.ok) return tools
   const inside = readPlaces(project.inside ?? [])
   if (!inside.ok) return inside
   const access = checkConnectorAccess(catalog.value, project.connectorAccess ?? {})
@@ -208,7 +249,12 @@ export async function openWork(
     inside: inside.value,
     artifacts,
     memory: memory.value,
-    facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
+    facts: {
+      ...artifactFacts(artifacts),
+      ...memoryFacts(memory.value),
+      ...swarmFacts(artifacts),
+      ...envelopeFacts(() => agents),
+    },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
     reserveSlot: (queue) => runtime.reserveSlot(queue),
     notifyApprovers: notify,
@@ -220,6 +266,14 @@ export async function openWork(
       ),
     sleep,
   })
+  const agents: AgentDeps = {
+    commands: commands.deps,
+    agents: new Map((project.agents ?? []).map((agent) => [agent.name, agent])),
+    swarms: new Map((project.swarms ?? []).map((swarm) => [swarm.name, swarm])),
+    runtimes: new Map(runtimes.map((each) => [each.name, each])),
+    models,
+  }
+  const missions: MissionDeps = { commands: commands.deps }
   const approvals: ApprovalDeps = {
     db,
     newId: deps.newId,
@@ -238,11 +292,20 @@ export async function openWork(
   runtime.register(COMMAND_KIND, openDrive(commands.deps))
   const notifying = openApprovalDrive({ ...approvals, channels, random: deps.random, newTraceId })
   runtime.register(APPROVAL_KIND, traced(APPROVAL_KIND, notifying), { queue: APPROVAL_QUEUE })
-  const alerts = { db, ...deps, wake: commands.deps.wake, channels: options.alertChannels ?? [] }
+  const alerts = {
+    db,
+    ...deps,
+    wake: commands.deps.wake,
+    channels: options.alertChannels ?? [],
+    onCallRole: options.onCallRole,
+  }
   runtime.register(ALERT_KIND, traced(ALERT_KIND, openAlertDrive(alerts)), {
     queue: ALERT_QUEUE,
     failuresMax: ALERT_FAILURES_MAX,
   })
+  runtime.register(RUN_KIND, traced(RUN_KIND, openRunDrive(agents)), { queue: RUN_QUEUE })
+  runtime.register(SWARM_KIND, traced(SWARM_KIND, openSwarmDrive(agents)), { queue: SWARM_QUEUE })
+  runtime.register(MISSION_KIND, traced(MISSION_KIND, openMissionDrive(missions)), { queue: MISSION_QUEUE })
   runtime.register(FIRING_KIND, traced(FIRING_KIND, openFiringDrive(schedules)), { queue: FIRING_QUEUE })
   const opened = await runtime.open()
   if (!opened.ok) {
@@ -255,12 +318,17 @@ export async function openWork(
   const stops = [
     every(CLOCK_MS, readClock, log),
     every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),
+    every(RECONCILE_MS, () => reconcileRuns(commands.deps), log),
+    every(RECONCILE_MS, () => reconcileSwarms(commands.deps), log),
+    every(RECONCILE_MS, () => reconcileMissions(commands.deps), log),
+    every(STALLED_MS, () => wakeStalledMissions(commands.deps, { traceId: newTraceId() }), log),
     every(RECONCILE_MS, () => askChangedOnce(approvals, newTraceId(), log), log),
     every(ALERT_MS, openAlertSweep(alerts), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
     every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
     every(SWEEP_MS, () => sweepBlobs(artifacts), log),
     every(SWEEP_MS, () => sweepSignals(commands.deps, options.signalKeepMs ?? SIGNAL_KEEP_MS), log),
+    every(SWEEP_MS, () => sweepMessages(commands.deps, MESSAGE_KEEP_MS), log),
     every(ABANDONED_MS, () => connectors.value.settleAbandoned({ traceId: newTraceId() }), log),
   ]
   return accept({
@@ -271,6 +339,7 @@ export async function openWork(
     artifacts,
     connectors: connectors.value,
     schedules,
+    agents,
     async startSchedules() {
       stops.push(await keepSchedules(schedules, log))
     },
@@ -304,23 +373,4 @@ async function askChangedOnce(approvals: ApprovalDeps, traceId: string, log: Log
   if (failed.length > 0)
     log.warn({ failed }, 'the plans of these have changed, and they could not be asked about again')
   return FINISHED
-}
-
-/** How much of one artifact a process holds in memory on its way to a bucket. */
-const CONTENT_BYTES_MAX = 64 * 1_048_576
-
-export function openArtifacts(db: Db, deps: SystemDeps, config: Config, project: Project): Decision<ArtifactDeps> {
-  const types = openArtifactTypes([...builtInArtifactTypes, ...(project.artifactTypes ?? [])])
-  if (!types.ok) return types
-  const { now, newId } = deps
-  const contentBytesMax = CONTENT_BYTES_MAX
-  const disk = openDiskStore({ folder: join(config.home, 'artifacts'), newId, contentBytesMax })
-  const bucket = openBucket(config, deps)
-  return accept({ db, now, newId, types: types.value, stores: bucket ? [bucket, disk] : [disk] })
-}
-
-function openBucket(config: Config, { now }: SystemDeps): BlobStore | undefined {
-  const { s3Url: url, s3Bucket: bucket, s3Region: region, s3AccessKey: accessKey, s3SecretKey: secretKey } = config
-  if (url === undefined || bucket === undefined || accessKey === undefined || secretKey === undefined) return undefined
-  return openS3Store({ url, bucket, region, accessKey, secretKey, now, contentBytesMax: CONTENT_BYTES_MAX })
 }

@@ -67,6 +67,31 @@ describe('definitions in YAML', () => {
     assert.equal(accepted(work.approvals.types.find('greeting_approval')).expirationMinutes, 90)
   })
 
+  test('[YML-05] a file with `join_strategy` is a swarm: it is served like one from code, and a wrong limit is refused with its file and path', async () => {
+    const swarm = (steps: string) => `name: report_swarm
+objective: Write a report.
+execution_mode: parallel
+join_strategy: all_success
+limits: { max_agents: 4, max_depth: 1, max_total_steps: ${steps}, max_cost_units: 50 }
+coordinator: { agent_name: lead, agent_role: coordinator, allowed_tools: [spawn_subagent] }
+agents:
+  - { agent_name: writer, agent_role: worker, delegated_goal: Write., allowed_tools: [create_artifact] }
+`
+    const { swarms, catalog } = accepted(await aProject({ 'swarm.yaml': swarm('80') }))
+    assert.deepEqual(
+      swarms?.map(({ name, swarm: { limits } }) => [name, limits.max_agents, limits.max_total_steps]),
+      [['report_swarm', 4, 80]],
+    )
+    assert.ok(swarms[0]?.definitions.every((each) => catalog.includes(each)))
+    for (const steps of ['0', '.nan', '1e309']) {
+      const refused = await aProject({ 'swarm.yaml': swarm(steps) })
+      assert.ok(!refused.ok, steps)
+      assert.match(`${refused.reason} ${refused.path}`, /^concord\/swarm\.yaml.*limits\.max_total_steps/, steps)
+    }
+    const twice = await aProject({ 'a.yaml': swarm('80'), 'b.yaml': swarm('80') })
+    assert.ok(!twice.ok && twice.reason.includes('is defined in'))
+  })
+
   test('files are read in the order of their paths, from one pattern or several', async () => {
     const files = { 'b.yaml': task('B'), 'a.yaml': task('A'), 'c.yml': task('C') }
     const { catalog } = accepted(await aProject(files, ['./concord/*.yaml', './concord/*.yml']))
@@ -179,6 +204,20 @@ export default { catalog: [greet, task] }
     )
     const findings = (opened.facts?.['findings'] ?? []) as readonly unknown[]
     assert.equal(lines.length - 1, findings.length)
+  })
+
+  test('an entry of agents or swarms that no define function made is refused with its place in that list', async () => {
+    for (const [list, define] of [
+      ['agents', 'defineAgent'],
+      ['swarms', 'defineSwarm'],
+    ] as const) {
+      const { file, loaded } = await aConfig(`export default { catalog: [], ${list}: [{ name: 'Keep Stock' }] }\n`)
+      assert.ok(!loaded.ok)
+      assert.deepEqual(
+        [loaded.code, loaded.path, loaded.reason],
+        ['app.project.invalid', `${list}.0`, `${file}: \`${list}.0\` is not what ${define} returns.`],
+      )
+    }
   })
 
   test('a webhook with a secret that anybody can guess stops the start, with its place', async () => {

@@ -5,6 +5,14 @@ import { basename, dirname, join, resolve } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import {
+  type AgentDefinition,
+  type AgentRuntime,
+  loadAgentWorkflow,
+  loadSwarm,
+  type ModelDefinition,
+  type SwarmDefinition,
+} from '#domains/agents'
 import type { ApprovalType } from '#domains/approvals'
 import type { ArtifactType } from '#domains/artifacts'
 import {
@@ -19,8 +27,11 @@ import {
 } from '#domains/commands'
 import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
 import type { MemoryOptions } from '#domains/memory'
-import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import type { EnvironmentTerms, QueueLimits } from './queue-limits.ts'
+
+/** For a plan that a person writes as YAML. */
+export { readYaml } from '#domains/commands'
 
 export type Project = {
   /** Commands, and definitions of the layer below. */
@@ -40,6 +51,8 @@ export type Project = {
   readonly environments?: Readonly<Record<string, EnvironmentTerms>>
   /** Connections to other systems. Each operation of a connector is an effect that the catalog may name. */
   readonly connectors?: readonly ConnectorDefinition[]
+  /** The models that agents may ask: `modelConnector({ … })`. Each is a connector too. */
+  readonly models?: readonly ModelDefinition[]
   /** Connectors with restricted access, by name: to org roles, to workspaces, or both. Their tasks need the policy `connector_scope`. */
   readonly connectorAccess?: ConnectorAccess
   /**
@@ -47,6 +60,12 @@ export type Project = {
    * (`slack:finance`), all names of a scheme (`slack:*`). Every other destination but `internal` is outside.
    */
   readonly inside?: readonly string[]
+  /** Agents: each is a command whose effect is a run. */
+  readonly agents?: readonly AgentDefinition[]
+  /** Swarms: each is a command whose effect is a swarm of agents. */
+  readonly swarms?: readonly SwarmDefinition[]
+  /** What works out the answers of agents, in addition to `scripted`. */
+  readonly agentRuntimes?: readonly AgentRuntime[]
   /** Sources for `vault://`, `secret://` and `keyring://` references. `env://` and `file://` are built in. */
   readonly secrets?: SecretSources
 }
@@ -83,13 +102,31 @@ async function readProject(file: string): Promise<Decision<LoadedProject & { rea
     const project = loaded.default
     if (project === undefined) return no('The file has no default export.')
     if (!Array.isArray(project.catalog)) return no('The default export has no catalog.')
-    if (!Array.isArray(project.connectors ?? [])) return no('`connectors` is not a list.')
+    for (const list of ['connectors', 'models', 'agents', 'swarms'] as const)
+      if (!Array.isArray(project[list] ?? [])) return no(`\`${list}\` is not a list.`)
+    for (const [list, field, define] of definers) {
+      const at = (project[list] ?? []).findIndex((entry: object) => !Object.hasOwn(Object(entry), field))
+      if (at !== -1) return refuseEntry(file, `${list}.${at}`, define)
+    }
     return await withFiles({ ...project, ...expandProject(project as Project), file })
   } catch (error) {
     if (!(error instanceof Error)) return no(String(error))
     const place = await findPlace(error, file)
     return refuse('app.project.invalid', `${place ?? file}: ${error.message}`, { path: place ?? file })
   }
+}
+
+/** Lists of the project, a field that each entry has, and the function that defines it. */
+const definers = [
+  ['agents', 'goalOf', 'defineAgent'],
+  ['swarms', 'swarm', 'defineSwarm'],
+] as const
+
+function refuseEntry(file: string, path: string, define: string): Refusal {
+  return refuse('app.project.invalid', `${file}: \`${path}\` is not what ${define} returns.`, {
+    path,
+    hint: `Write: ${define}('Name', { … }).`,
+  })
 }
 
 /** The line of the project that failed: `/home/you/refunds/refund.ts:3`. */
@@ -118,8 +155,10 @@ export type LoadedProject = Omit<Project, 'catalog'> & { readonly catalog: reado
 
 /** Commands bring their definitions, and the connectors of their steps. */
 export function expandProject({ catalog, connectors = [], ...project }: Project): LoadedProject {
-  const expanded = expandCatalog(catalog)
-  return { ...project, catalog: expanded.catalog, connectors: [...new Set([...connectors, ...expanded.connectors])] }
+  const expanded = expandCatalog([...catalog, ...(project.agents ?? []), ...(project.swarms ?? [])])
+  const ofModels = (project.models ?? []).map(({ connector }) => connector)
+  const all = new Set([...connectors, ...expanded.connectors, ...ofModels])
+  return { ...project, catalog: expanded.catalog, connectors: [...all] }
 }
 
 const SECRET_BYTES_MIN = 16
@@ -147,6 +186,8 @@ async function withFiles<P extends LoadedProject & { readonly file: string }>(pr
   const { definitions = [], catalog, connectors = [], approvalTypes = [], file } = project
   const files: PlacedDefinition[] = []
   const read = new Set<string>()
+  const agents = [...(project.agents ?? [])]
+  const swarms = [...(project.swarms ?? [])]
   for (const pattern of typeof definitions === 'string' ? [definitions] : definitions) {
     const found: string[] = []
     for await (const name of glob(pattern, { cwd: dirname(file) }))
@@ -160,11 +201,23 @@ async function withFiles<P extends LoadedProject & { readonly file: string }>(pr
       const path = resolve(dirname(file), name)
       if (read.has(path)) continue
       read.add(path)
-      const loaded = loadDefinitions(name, await readFile(path))
+      const bytes = await readFile(path)
+      const agent = loadAgentWorkflow(name, bytes)
+      if (!agent.ok) return agent
+      const swarm = loadSwarm(name, bytes)
+      if (!swarm.ok) return swarm
+      if (agent.value) agents.push(agent.value)
+      if (swarm.value) swarms.push(swarm.value)
+      const command = agent.value ?? swarm.value
+      if (command) {
+        files.push(...command.definitions.map((catalog) => ({ catalog, place: name })))
+        continue
+      }
+      const loaded = loadDefinitions(name, bytes)
       if (!loaded.ok) return loaded
       files.push(...loaded.value)
     }
   }
   const merged = mergeDefinitions({ catalog, connectors, approvalTypes, place: basename(file) }, files)
-  return merged.ok ? accept({ ...project, ...merged.value }) : merged
+  return merged.ok ? accept({ ...project, ...merged.value, agents, swarms }) : merged
 }

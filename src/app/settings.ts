@@ -121,6 +121,11 @@ export const settings = {
   jwtIssuer: optional('CONCORD_JWT_ISSUER', 'issuer of an external identity provider', 'https://id.example.com/'),
   jwtAudience: optional('CONCORD_JWT_AUDIENCE', 'audience that its tokens must name', 'concord'),
   jwtJwksUrl: address('CONCORD_JWT_JWKS_URL', 'address of its signing keys', 'https://id.example.com/jwks.json'),
+  mcpResource: address(
+    'CONCORD_MCP_RESOURCE',
+    'public address of /mcp: the audience of its tokens for MCP clients, which open nothing else',
+    'https://concord.example.com/mcp',
+  ),
   jwtLifetimeMax: duration('CONCORD_JWT_LIFETIME_MAX', 'longest lifetime of a token that is accepted', 86_400_000),
   countInvited: choice(
     'CONCORD_COUNT_INVITED_APPROVERS',
@@ -213,8 +218,18 @@ export const settings = {
     'https://hooks.example.com/concord',
   ),
   notifySecret: optional('CONCORD_NOTIFY_SECRET', 'signs what is sent there, at least 16 characters', 'a long secret'),
+  onCallRole: optional(
+    'CONCORD_ON_CALL_ROLE',
+    'organisation role whose holders are told of incidents (default: the administrators)',
+    'on_call',
+  ),
   url: address('CONCORD_URL', 'server the command line talks to', 'http://127.0.0.1:7420'),
   key: optional('CONCORD_KEY', 'API key of the command line (default: CONCORD_HOME/admin.key)', 'ck_…'),
+  agentKey: optional(
+    'CONCORD_AGENT_KEY',
+    'API key of the agents that `concord connect` configures, and of `concord mcp` (default: CONCORD_KEY)',
+    'ck_…',
+  ),
   faults: optional('CONCORD_FAULTS', 'planned crashes, for tests only', '[]'),
   unsafeTest: choice('CONCORD_UNSAFE_TEST', 'accept a database that may lose commits, for tests only', ['0', '1'], '0'),
   cliWorkspace: optional('CONCORD_WORKSPACE', 'workspace the command line works in (its slug)', 'finance'),

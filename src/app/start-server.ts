@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { createApi, serve, type ServedApi } from '#api'
 import { openAuthenticator } from '#domains/identity'
+import { openMcp } from '#mcp'
 import { textId } from '#kernel/ids'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { findPortHolder, openNotices } from '#store'
@@ -91,6 +92,14 @@ export async function openService(
     version,
     feed: { notices, channel: EVENTS_CHANNEL, onError },
     closing: closing.signal,
+    mcp: openMcp({
+      commands: base.value.work.commands,
+      version,
+      stateKey: keyOf('concord mcp state', base.value.url),
+      closing: closing.signal,
+      onError: (error) => log.warn({ err: error }, 'a request over MCP was refused'),
+    }),
+    oauthResource: oauthResourceOf(config),
     ...(jobs.value && { scheduler: jobs.value.api }),
     authenticate: authenticator.authenticate,
     callers: authenticator.callers,
@@ -147,7 +156,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
 
 function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, work }: Base) {
   return {
-    cursorKey: cursorKeyOf(url),
+    cursorKey: keyOf('concord page cursor', url),
     schemaVersions: async () => {
       const [row] = await db.query<{ version: number | null }>(
         'select max(number) as version from public.concord_migrations',
@@ -168,6 +177,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
       approvals: work.approvals,
       artifacts: work.artifacts,
       schedules: work.schedules,
+      agents: work.agents,
       connectors: work.connectors,
       memory: work.memory,
       webhooks: project.webhooks ?? [],
@@ -187,9 +197,14 @@ function providerOf({ jwtIssuer, jwtAudience, jwtJwksUrl, jwtLifetimeMax }: Conf
   return { issuer: jwtIssuer, audience: jwtAudience, jwks: { url: jwtJwksUrl }, lifetimeMaxMs: jwtLifetimeMax }
 }
 
-/** Derived from the database, because every process on one database must open the cursors of the others. */
-function cursorKeyOf(url: string): Uint8Array {
-  return createHash('sha256').update('concord page cursor\n').update(url).digest()
+/** A client of the Model Context Protocol asks the identity provider for a token for this address. */
+function oauthResourceOf({ jwtIssuer: issuer, mcpResource: resource }: Config) {
+  return issuer === undefined || resource === undefined ? undefined : { issuer, resource }
+}
+
+/** Derived from the database, because every process on one database must open what the others have sealed. */
+function keyOf(purpose: string, url: string): Uint8Array {
+  return createHash('sha256').update(`${purpose}\n`).update(url).digest()
 }
 
 /** Listens for requests. If the port is taken, the refusal names the process that holds it. */

@@ -5,9 +5,10 @@ import { type Db, explainConnect, MAKE_ROOM, migrateUp, openDb, readConnectionRo
 import { type Closers, openClosers, openOrClose } from './lifecycle.ts'
 import type { Config, Environment } from './config.ts'
 import { type Log, openLog } from './log.ts'
-import { observeWork, openTally } from './metrics.ts'
+import { observeWork, openConflictCount, openTally } from './metrics.ts'
 import { openStore } from './open-store.ts'
-import { openArtifacts, type OpenedWork, openWork, type WorkOptions } from './open-work.ts'
+import { openArtifacts } from './open-artifacts.ts'
+import { type OpenedWork, openWork, type WorkOptions } from './open-work.ts'
 import { checkWebhooks, loadProject, type Project } from './project.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 import { version } from './version.ts'
@@ -63,6 +64,7 @@ function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, '
     schedulesMax: config.schedulesMax,
     signalKeepMs: config.signalKeep,
     channels: receiver ? [webhookChannel(receiver)] : [],
+    onCallRole: config.onCallRole,
     alertChannels: receiver ? [{ name: 'webhook', deliver: openSignedPost(receiver) }] : [],
   }
 }
@@ -97,6 +99,7 @@ export async function openBase(
     poolMax: config.poolMax,
     poolMin: POOL_MIN,
     onConnectionError: (error) => log.warn({ err: error }, 'lost a database connection'),
+    onConflict: openConflictCount(telemetry.metrics.meter),
   })
   closers.add(() => db.close())
   const held = await holdConnections(db, database, config, log)

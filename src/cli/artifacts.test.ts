@@ -25,6 +25,7 @@ function aView(more: Partial<ArtifactView> = {}): ArtifactView {
     command_id: COMMAND_ID,
     domain_effect_id: null,
     agent_run_id: null,
+    labels: [],
     created_by: 'user_0197f3b2c4d57a8e9b0c1d2e3f405163',
     created_at: '2026-05-01T10:00:00.000Z',
     checksum,

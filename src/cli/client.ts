@@ -1,44 +1,70 @@
 /** Calls a running server over HTTP. Returns every failure as a refusal with the next step. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { type Config, readConfig, serverAddress } from '#app/config'
 import { version } from '#app/version'
 import { decodeId, idPrefixes } from '#kernel/ids'
 import { accept, type Decision, quote, refuse, type Refusal } from '#kernel/refusal'
 import { isRefusalCode } from '#refusals'
 import { homes, type ServerKind, withHint } from './next-hint.ts'
-import type { Cli, Terminal } from './terminal.ts'
+import type { Cli, Terminal, VerbResult } from './terminal.ts'
 
-type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export type Client = {
   readonly address: string
   call<Answer>(method: Method, path: string, body?: unknown): Promise<Decision<Answer>>
+  /** Posts a body of another protocol. Returns the text of the answer, whatever its status; a problem is a refusal. */
+  send(path: string, body: unknown, headers: Record<string, string>, signal: AbortSignal): Promise<Decision<string>>
   /** Opens a stream of server-sent events. */
   open(path: string, headers?: Record<string, string>): Promise<Decision<ReadableStream<Uint8Array>>>
 }
 
-type Problem = { code?: string; detail?: string; path?: string; hint?: string; facts?: Record<string, unknown> }
+type Problem = {
+  code?: string
+  detail?: string
+  path?: string
+  hint?: string
+  facts?: Record<string, unknown>
+  errors?: readonly unknown[]
+}
 
-/** `credential: 'none'` is for redeeming an invitation: the caller has no key yet. */
-export function openClient(terminal: Terminal, { credential }: { credential?: 'none' } = {}): Decision<Client> {
+/**
+ * `credential: 'none'` is for redeeming an invitation: the caller has no key yet. `agent` prefers the key of the agent to that of the person
+ * in the same environment.
+ */
+export function openClient(
+  terminal: Terminal,
+  { credential }: { credential?: 'none' | 'agent' } = {},
+): Decision<Client> {
   const config = readConfig(terminal.environment, terminal.folder)
   if (!config.ok) return config
   const address = serverAddress(config.value)
-  const key = credential === 'none' ? accept(undefined) : findKey(config.value, terminal.environment, address)
+  const agentKey = credential === 'agent' ? config.value.agentKey : undefined
+  const known = credential === 'none' || agentKey !== undefined
+  const key = known ? accept(agentKey) : findKey(config.value, terminal.environment, address)
   if (!key.ok) return key
-  const request = async (method: string, path: string, headers: Record<string, string>, body?: unknown) => {
+  const request = async (
+    method: string,
+    path: string,
+    headers: Record<string, string>,
+    body?: unknown,
+    signal = terminal.stop,
+  ) => {
+    // A text is a body of lines.
+    const isText = typeof body === 'string'
     try {
       const response = await fetch(address + path, {
         method,
         headers: {
           ...(key.value === undefined ? {} : { authorization: `Bearer ${key.value}` }),
           ...(config.value.cliWorkspace === undefined ? {} : { 'x-workspace': config.value.cliWorkspace }),
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(body === undefined ? {} : { 'content-type': isText ? 'application/x-ndjson' : 'application/json' }),
           ...headers,
         },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        signal: terminal.stop,
+        ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
+        signal,
       })
       return accept(response)
     } catch (error) {
@@ -57,6 +83,17 @@ export function openClient(terminal: Terminal, { credential }: { credential?: 'n
         return accept((await response.value.json()) as Answer)
       } catch (error) {
         // The answer was cut off, or it is not a Concord server.
+        return unreachable(address, error)
+      }
+    },
+    async send(path, body, headers, signal) {
+      const response = await request('POST', path, headers, body, signal)
+      if (!response.ok) return response
+      try {
+        const isProblem = response.value.headers.get('content-type')?.startsWith('application/problem+json')
+        const refusal = versionRefusal(response.value) ?? (isProblem ? await problemOf(response.value) : undefined)
+        return refusal ?? accept(await response.value.text())
+      } catch (error) {
         return unreachable(address, error)
       }
     },
@@ -131,7 +168,9 @@ async function problemOf(response: Response): Promise<Refusal | undefined> {
   return refuse(code, problem.detail ?? `The server answered ${response.status}.`, {
     ...(problem.path === undefined ? {} : { path: problem.path }),
     ...(problem.hint === undefined ? {} : { hint: problem.hint }),
-    ...(problem.facts === undefined ? {} : { facts: problem.facts }),
+    ...(problem.facts === undefined && problem.errors === undefined
+      ? {}
+      : { facts: { ...problem.facts, ...fieldsOf({ errors: problem.errors }) } }),
   })
 }
 
@@ -185,6 +224,21 @@ export async function listAll<Item>(cli: Pick<Cli, 'terminal'>, path: string): P
     if (!last.next_cursor) break
   }
   return accept({ ...last, items })
+}
+
+const LOOK_MS = 1_000
+
+/** Looks every second until there is a result. A signal ends the watch without one: the request that it cut off is no error. */
+export async function watchUntil(
+  { stop }: Pick<Terminal, 'stop'>,
+  look: () => Promise<VerbResult | undefined>,
+): Promise<VerbResult> {
+  while (!stop.aborted) {
+    const result = await look()
+    if (result && !stop.aborted) return result
+    await pause(LOOK_MS, undefined, { signal: stop }).catch(() => undefined)
+  }
+  return accept(undefined)
 }
 
 /** Turns optional flags into the fields of a body. Leaves out missing flags. */

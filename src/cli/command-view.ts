@@ -18,10 +18,13 @@ import { sayTime } from './times.ts'
 export type CommandView = ViewOf<typeof commandView>
 type EffectView = ViewOf<typeof effectView>
 
+/** What only people do. A blocked command without these goes on by itself. */
+const ASKS: ReadonlySet<string> = new Set(['reconcile_effect', 'decide_approval', 'supply_input', 'lift_stop'])
+
 /** True if nothing happens unless a person acts: the command has ended, or it waits for people. */
 export function isAtRest({ status, next, cancellation_requested }: CommandView): boolean {
   if (status === 'compensated') return !cancellation_requested
-  if (status === 'blocked') return next.some(({ action }) => action === 'reconcile_effect')
+  if (status === 'blocked' || status === 'running') return next.some(({ action }) => ASKS.has(action))
   return commandMachine.states[status] === 'terminal' || commandMachine.states[status] === 'paused'
 }
 
@@ -89,8 +92,10 @@ function verbOf(action: string, command: CommandView): string {
     cancel: `concord cancel ${id}`,
     free_key: `concord cancel ${id} --force`,
     retry: `concord retry ${id}`,
-    supply_input: `concord commands input ${id} --payload '{…}'`,
+    // The fields of a blocked command are those of a call of its agent, which the sentence names.
+    supply_input: command.status === 'blocked' ? `concord why ${id}` : `concord commands input ${id} --payload '{…}'`,
     decide_approval: 'concord inbox',
+    lift_stop: 'concord stop',
     reconcile_effect: 'concord inbox',
   }
   return action in verbs ? verbs[action as NextMove['action']] : `concord why ${id}`

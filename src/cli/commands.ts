@@ -10,8 +10,10 @@ import type {
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
+import { formatAnswer } from './agents.ts'
 import { type CommandView, formatCommand, listWhoAnswers, parseStatus, sayStatus, statusWords } from './command-view.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
+import { wrap } from './layout.ts'
 import {
   action,
   moreOf,
@@ -106,7 +108,12 @@ export const commands = noun('list commands, show one, supply missing input', (c
         'GET',
         pathOf('command', id, '/effects?limit=500'),
       )
-      return showAnswer(cli, effects, ({ items }) => formatCommand(cli.terminal, found.value, items))
+      return showAnswer(
+        cli,
+        effects,
+        async ({ items }) =>
+          `${formatCommand(cli.terminal, found.value, items)}${await formatAnswer(cli, found.value.result)}`,
+      )
     },
   }),
   input: verb({
@@ -207,7 +214,9 @@ export function commandVerbs(cli: Cli): Verbs {
         // The chain ends with an approval: people may still have to answer.
         const asked = chain.at(-1)?.kind === 'approval' ? await listWhoAnswers(cli, id) : []
         const parts = [
-          `${colorsOf(terminal).bold(showLine(summary))}\n`,
+          wrap(showLine(summary), terminal.columns ?? Number.POSITIVE_INFINITY)
+            .map((line) => `${colorsOf(terminal).bold(line)}\n`)
+            .join(''),
           archived_note ? `${showLine(archived_note)}\n` : '',
           chain.length === 0 ? '' : formatChain(terminal, chain),
           truncated ? `These are the first events. concord history show ${id} shows all of them.\n` : '',

@@ -1,4 +1,5 @@
 /** One sentence for each event of the feed. Pure: the reader gives the names of people and of tasks. */
+import type { AgentActionType } from '#kernel/agent-step'
 import { encodeId } from '#kernel/ids'
 import { sayState } from '#kernel/say-state'
 import { showLine } from '#kernel/visible-text'
@@ -27,7 +28,8 @@ const words = (value: unknown) => text(value).replaceAll('_', ' ')
 const because = (value: unknown) => (text(value) === '' ? '' : `: ${text(value).replace(/\.$/, '')}`)
 
 const says: Readonly<Record<string, Say>> = {
-  command_created: (_, { task }, actor) => `${actor} asked for ${task}`,
+  command_created: ({ ingress }, { task }, actor) =>
+    ingress === 'agent_action' ? `An agent of ${actor} proposed ${task}` : `${actor} asked for ${task}`,
   command_rejected: ({ task_name, reason }, _, actor) =>
     `${actor} asked for ${text(task_name)}, which was refused${because(reason)}`,
   policy_evaluated: ({ decision, reasons }, { task }) =>
@@ -47,7 +49,26 @@ const says: Readonly<Record<string, Say>> = {
   artifact_created: ({ artifact_type, artifact_id }, { task }) =>
     `${task} made the ${words(artifact_type)} ${text(artifact_id)}`,
   status_changed: ({ target_type, to, reason, error }, { task }) =>
-    `${target_type === 'command' ? task : `The ${words(target_type)}`} ${sayState(text(to))}${because(error ?? reason)}`,
+    `${target_type === 'command' ? task : `The ${words(target_type)}`} ${sayState(text(to))}${because(error ?? (reason === 'agent_run' ? 'a call of its agent waits for a person' : reason))}`,
+}
+
+/** What an agent did in a step. */
+const steps: Readonly<Record<AgentActionType, string>> = {
+  tool_call: 'called a tool',
+  spawn_subagent: 'spawned a subagent',
+  read_memory: 'read memory',
+  propose_memory: 'proposed a memory',
+  create_artifact: 'made an artifact',
+  request_approval: 'asked for an approval',
+  request_human_input: 'asked a person for input',
+  evaluate_output: 'evaluated an output',
+  observe: 'made an observation',
+  final_answer: 'gave its final answer',
+}
+
+function sayStep(type: string, { decision }: ToldEvent['payload'], actor: string): string | undefined {
+  const did = Object.hasOwn(steps, type) ? steps[type as AgentActionType] : undefined
+  return did && `${actor} ${did}${decision === 'allowed' ? '' : because(words(decision))}`
 }
 
 /** The names of event types are a noun and a participle, so every other event can be told too: "Org role auditor was granted". */
@@ -67,10 +88,12 @@ function sayPlain(
 
 export function sayEvent({ event_type, actor, payload }: ToldEvent, telling: Telling): string {
   const by = telling.who(actor)
-  return `${says[event_type]?.(payload, telling, by) ?? sayPlain(event_type, payload, by)}.`
+  return `${says[event_type]?.(payload, telling, by) ?? sayStep(event_type, payload, by) ?? sayPlain(event_type, payload, by)}.`
 }
 
 /** The public form of an actor in the feed. */
 export function actorOf(actor: unknown): string {
-  return text(actor).replace(/^user:([0-9a-f-]{36})$/, (_, uuid: string) => encodeId('user', uuid))
+  return text(actor).replace(/^(user|agent):([0-9a-f-]{36})$/, (_, kind: string, uuid: string) =>
+    encodeId(kind === 'user' ? 'user' : 'agent_run', uuid),
+  )
 }

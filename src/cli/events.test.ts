@@ -1,6 +1,7 @@
 /** `concord events tail`: one sentence for each event, with names of people and tasks; one line of JSON each with --json. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { actorOf, sayEvent } from './event-sentence.ts'
 import { COMMAND_ID, EventFrames, runAgainst } from '#test/recorded-server'
 
 const USER = 'user:0197f3b2-c4d5-7a8e-9b0c-1d2e3f405163'
@@ -70,4 +71,18 @@ test('events tail --command asks for the events of one command and does not repe
     json.map((line) => JSON.parse(line) as unknown),
     events.slice(0, 2).map((each, index) => ({ cursor: `1.${index}`, ...each })),
   )
+})
+
+test('steps of agents are told as what the agent did', () => {
+  const uuid = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405161'
+  const telling = { task: 'Keep Stock', who: actorOf, clock: (instant: string) => instant }
+  const told = (event_type: string, payload: Record<string, unknown>, actor = `agent:${uuid}`) =>
+    sayEvent({ event_type, actor, payload, command_id: null, created_at: '' }, telling)
+  const agent = 'agent_0197f3b2c4d57a8e9b0c1d2e3f405161'
+  assert.equal(told('tool_call', { decision: 'allowed' }), `${agent} called a tool.`)
+  assert.equal(told('tool_call', { decision: 'denied' }), `${agent} called a tool: denied.`)
+  assert.equal(told('final_answer', {}), `${agent} gave its final answer.`)
+  const blocked = { target_type: 'command', to: 'blocked', reason: 'agent_run' }
+  assert.equal(told('status_changed', blocked), 'Keep Stock is blocked: a call of its agent waits for a person.')
+  assert.equal(told('command_created', { ingress: 'agent_action' }, 'ana'), 'An agent of ana proposed Keep Stock.')
 })

@@ -69,8 +69,16 @@ export function judgeRest(command: CommandView): Decision<undefined> {
     const hint = `\`concord why ${id}\` shows what is missing; \`concord commands input ${id} --payload '{…}'\` supplies it.`
     return refuse('cli.command.waiting', reason, { hint, facts })
   }
+  const stopped = next.find(({ action }) => action === 'lift_stop')
+  if (stopped) {
+    const hint = '`concord stop` lists the stops in force; `concord stop --lift <id> --reason "…"` lifts one.'
+    return refuse('cli.command.waiting', `${titleOf(command)} ${sayStatus(status)}. ${stopped.what}`, { hint, facts })
+  }
   if (status === 'waiting_for_approval' || status === 'blocked') {
-    const hint = `\`concord why ${id}\` shows who is asked; they answer with \`concord approve\` or \`concord deny\`.`
+    const asked = status === 'blocked' ? next.filter(({ action }) => action === 'decide_approval') : []
+    const who = asked.map(({ by, what }) => `${what} (${by.join(', ')})`)
+    const how = `\`concord why ${id}\` shows who is asked; they answer with \`concord approve\` or \`concord deny\`.`
+    const hint = [...who, how].join('\n')
     return refuse('cli.command.waiting', reason, { hint, facts })
   }
   const again = next.some(({ action }) => action === 'retry') ? `; \`concord retry ${id}\` runs it again` : ''

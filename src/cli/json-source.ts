@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { parseGuardedObject } from '#kernel/json-guard'
-import { checkSize, defaultJsonLimits, type JsonObject } from '#kernel/json-value'
+import { checkSize, defaultJsonLimits, type JsonLimits, type JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import type { Terminal } from './terminal.ts'
 
@@ -31,14 +31,24 @@ export async function readJsonFlags(
   }
   if (payload !== undefined) return parseNamed('--payload', payload)
   if (file === undefined && dash === undefined) return accept(undefined)
-  const isStdin = file === undefined || file === '-'
-  const bytes = isStdin
-    ? await collect(STDIN, () => Promise.resolve(terminal.stdin()), terminal)
-    : await readFile(file, terminal)
+  const read = await readText(terminal, file ?? '-')
+  return read.ok ? parseNamed(read.value.name, read.value.text) : read
+}
+
+/** Reads a file, or standard input for `-`. */
+export async function readText(
+  terminal: Terminal,
+  file: string,
+  limits = defaultJsonLimits,
+): Promise<Decision<{ readonly name: string; readonly text: string }>> {
+  const name = file === '-' ? STDIN : file
+  const bytes =
+    file === '-'
+      ? await collect(STDIN, () => Promise.resolve(terminal.stdin()), terminal, limits)
+      : await readFile(file, terminal, limits)
   if (!bytes.ok) return bytes
-  const name = isStdin ? STDIN : file
   const text = decodeText(name, bytes.value)
-  return text.ok ? parseNamed(name, text.value) : text
+  return text.ok ? accept({ name, text: text.value }) : text
 }
 
 /** Parses JSON; a refusal names the source before the position inside it. */
@@ -53,36 +63,36 @@ export function parseNamed(name: string, text: string): Decision<JsonObject> {
   })
 }
 
-async function readFile(name: string, terminal: Terminal): Promise<Decision<Uint8Array>> {
+async function readFile(name: string, terminal: Terminal, limits: JsonLimits): Promise<Decision<Uint8Array>> {
   const path = resolve(terminal.folder, name)
   try {
     await using file = await open(path)
-    const refusal = refuseKind(name, await file.stat())
-    return (
-      refusal ?? (await collect(name, () => Promise.resolve(file.createReadStream({ autoClose: false })), terminal))
-    )
+    const refusal = refuseKind(name, await file.stat(), limits)
+    const open_ = () => Promise.resolve(file.createReadStream({ autoClose: false }))
+    return refusal ?? (await collect(name, open_, terminal, limits))
   } catch (error) {
     return refuseUnreadable(name, (error as NodeJS.ErrnoException).code ?? String(error))
   }
 }
 
 /** Checks the size before reading; a pipe has no size and is counted while it is read. */
-function refuseKind(name: string, stats: Stats): Refusal | undefined {
+function refuseKind(name: string, stats: Stats, limits: JsonLimits): Refusal | undefined {
   if (stats.isDirectory()) return refuseUnreadable(name, 'EISDIR')
-  return checkSize(stats.size).ok ? undefined : refuseLarge(name)
+  return checkSize(stats.size, limits).ok ? undefined : refuseLarge(name, limits)
 }
 
 async function collect(
   name: string,
   source: () => Promise<Readable>,
   { stop }: Terminal,
+  limits: JsonLimits,
 ): Promise<Decision<Uint8Array>> {
   const chunks: Uint8Array[] = []
   let sizeBytes = 0
   try {
     for await (const chunk of addAbortSignal(stop, await source()) as AsyncIterable<Buffer>) {
       sizeBytes += chunk.byteLength
-      if (!checkSize(sizeBytes).ok) return refuseLarge(name)
+      if (!checkSize(sizeBytes, limits).ok) return refuseLarge(name, limits)
       chunks.push(chunk)
     }
     return accept(Buffer.concat(chunks))
@@ -102,11 +112,11 @@ function decodeText(name: string, bytes: Uint8Array): Decision<string> {
   }
 }
 
-function refuseLarge(name: string): Refusal {
-  return refuse('body_too_large', `${shown(name)} is larger than 1 MiB.`, {
+function refuseLarge(name: string, { bytesMax }: JsonLimits): Refusal {
+  return refuse('body_too_large', `${shown(name)} is larger than ${bytesMax / 1_048_576} MiB.`, {
     path: name,
     hint: 'Send a reference to large data, not the data.',
-    facts: { limitBytes: defaultJsonLimits.bytesMax },
+    facts: { limitBytes: bytesMax },
   })
 }
 

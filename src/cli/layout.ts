@@ -14,6 +14,8 @@ const segmenter = new Intl.Segmenter()
 type Shape = {
   /** What happens to a text that is too long for its column: a list keeps one line for each row, a document shows everything. */
   readonly long?: 'cut' | 'wrap'
+  /** A line below each row, for ids that would leave no room for the other columns. */
+  readonly below?: readonly string[]
 }
 
 /** Pads every column but the last to its widest cell. The widest column shrinks until the table fits. */
@@ -21,7 +23,7 @@ export function formatTable(
   terminal: Terminal,
   head: readonly string[],
   given: readonly (readonly string[])[],
-  { long = 'cut' }: Shape = {},
+  { long = 'cut', below = [] }: Shape = {},
 ): string {
   const columnsOf = (cells: readonly (readonly string[])[]) =>
     head.map((title, at) => [title, ...cells.map((row) => row[at] ?? '')])
@@ -29,7 +31,7 @@ export function formatTable(
   // Where there is no room for both, the distance alone still says when.
   const rows = isWide ? given.map((row) => row.map((cell) => TIME.exec(cell)?.[1] ?? cell)) : given
   const widths = fit(columnsOf(rows), terminal.columns)
-  const { bold } = colorsOf(terminal)
+  const { bold, dim } = colorsOf(terminal)
   const paint = (text: string, at: number) => (head[at] === 'status' ? tint(terminal, text) : text)
   const linesOf = (cells: readonly string[], show: typeof paint) => {
     const parts = widths.map((width, at) => {
@@ -48,7 +50,7 @@ export function formatTable(
   }
   const lines = [
     ...linesOf(head, (text) => (text === '' ? '' : bold(text))),
-    ...rows.flatMap((row) => linesOf(row, paint)),
+    ...rows.flatMap((row, at) => [...linesOf(row, paint), ...(below[at] ? [`  ${dim(below[at])}`] : [])]),
   ]
   return lines.map((line) => `${line}\n`).join('')
 }

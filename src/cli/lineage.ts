@@ -4,10 +4,22 @@ import { showLine } from '#kernel/visible-text'
 import type { ViewOf } from './noun.ts'
 
 export type LineageView = ViewOf<typeof lineageView>
-type LineageNode = LineageView['nodes'][number]
 
-function stateOf({ status, version }: LineageNode): string {
-  return status === null ? '' : ` (${showLine(status)}, version ${version ?? 1})`
+/** What can be drawn: an artifact has versions, a task has none. */
+type Graph = {
+  readonly root?: string
+  readonly nodes: readonly {
+    readonly id: string
+    readonly label: string
+    readonly status: string | null
+    readonly version?: number | null
+  }[]
+  readonly edges: readonly { readonly from: string; readonly to: string; readonly how: string }[]
+}
+
+function stateOf({ status, version }: Graph['nodes'][number]): string {
+  if (status === null) return ''
+  return version === undefined ? ` (${showLine(status)})` : ` (${showLine(status)}, version ${version ?? 1})`
 }
 
 /** Lists the sources above the artifact and the products below it; each item once. */
@@ -45,7 +57,7 @@ export function drawText({ root, nodes, edges, is_complete }: LineageView): stri
   return `${lines.join('\n')}\n`
 }
 
-export function drawMermaid({ root, nodes, edges }: LineageView): string {
+export function drawMermaid({ root, nodes, edges }: Graph): string {
   const names = new Map(nodes.map(({ id }, index) => [id, `n${index}`]))
   // Quotes end a label and # begins an entity there.
   const safe = (text: string) => showLine(text).replaceAll('#', '#35;').replaceAll('"', '#quot;')
@@ -56,7 +68,7 @@ export function drawMermaid({ root, nodes, edges }: LineageView): string {
       const [a, b] = [names.get(from), names.get(to)]
       return a && b ? [`  ${a} ${how === 'version' ? '-. next version .->' : '-->'} ${b}`] : []
     }),
-    `  style ${names.get(root) ?? 'n0'} stroke-width:3px`,
+    ...(root === undefined ? [] : [`  style ${names.get(root) ?? 'n0'} stroke-width:3px`]),
   ]
   return `${lines.join('\n')}\n`
 }

@@ -36,28 +36,45 @@ export const homes = {
     one: 'a message',
     list: '`concord notifications list` shows the ids of messages.',
   },
+  budget: {
+    at: '/budgets',
+    one: 'a budget',
+    list: 'A run and its budget have the same digits in their ids.',
+  },
+  mission: { at: '/missions', one: 'a mission', list: '`concord missions list` shows the ids of missions.' },
+  swarm_run: { at: '/swarms', one: 'a swarm', list: '`concord swarms list` shows the ids of swarms.' },
   command_schedule: {
     at: '/schedules',
     one: 'a schedule',
     list: '`concord schedules list` shows the names and ids of schedules.',
   },
+  agent_run: { at: '/agent-runs', one: 'an agent run', list: '`concord agents list` shows the ids of runs.' },
+  stop: { at: '/stops', one: 'a stop', list: '`concord stop` shows the ids of stops.' },
 } as const satisfies Partial<Record<IdKind, Home>>
 export type ServerKind = keyof typeof homes
 
 /** Longer routes first: the first match wins. */
 const verbs: readonly (readonly [route: string, verb: string])[] = [
+  ['GET /missions', 'concord missions list'],
+  ['GET /recipes', 'concord recipes list'],
+  ['GET /board', 'concord board'],
+  ['POST /memory', 'concord memory propose'],
   ['GET /memory/candidates/{id}', 'concord memory candidates'],
   ['GET /memory/candidates', 'concord memory candidates'],
   ['GET /memory/consents', 'concord memory consent list'],
   ['GET /memory/holds', 'concord memory hold list'],
   ['GET /memory', 'concord memory search'],
+  ['GET /agent-runs', 'concord agents list'],
+  ['GET /swarms', 'concord swarms list'],
   ['GET /task-types', 'concord task-types'],
   ['GET /schedules', 'concord schedules list'],
   ['GET /commands', 'concord commands list'],
+  ['GET /model-quarantines', 'concord budgets quarantines'],
   ['GET /connectors', 'concord connectors list'],
   ['GET /notifications', 'concord notifications list'],
   ['GET /people', 'concord people list'],
   ['GET /keys', 'concord keys list'],
+  ['GET /stops', 'concord stop'],
 ]
 
 const MOVES = '`concord commands show <id>` shows what can happen now and who can do it.'

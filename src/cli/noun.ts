@@ -79,15 +79,22 @@ export type When = (instant: string) => string
 /** The columns of a table by title. Cells are untrusted text and shown on one line; `when` shows an instant as a local time. */
 export type TableColumns<Row> = Readonly<Record<string, (row: Row, when: When) => string | null | undefined>>
 
+type TableShape<Row> = {
+  readonly long?: 'cut' | 'wrap'
+  /** The line below a row. */
+  readonly below?: TableColumns<Row>[string]
+}
+
 export function table<Row>(
   terminal: Terminal,
   columns: TableColumns<Row>,
   rows: readonly Row[],
-  shape?: Parameters<typeof formatTable>[3],
+  { long = 'cut', below = () => '' }: TableShape<Row> = {},
 ): string {
   const when: When = (instant) => sayTime(terminal, instant)
   const cells = rows.map((row) => Object.values(columns).map((cell) => showLine(cell(row, when) ?? '')))
-  return formatTable(terminal, Object.keys(columns), cells, shape)
+  const lines = rows.map((row) => showLine(below(row, when) ?? ''))
+  return formatTable(terminal, Object.keys(columns), cells, { long, below: lines })
 }
 
 /** A verb that lists the resources at a path of the server: as a table of `columns`, or as one text for `each`. */
@@ -97,6 +104,7 @@ export function listVerb<Row, Args extends unknown[]>(
     /** Printed for an empty list. */
     none(...args: Args): string
     readonly columns?: TableColumns<Row>
+    readonly below?: TableColumns<Row>[string]
     each?(row: Row, nameOf: NameOf): string
     /** The people whom `each` names. */
     people?(row: Row): readonly string[]
@@ -108,8 +116,8 @@ export function listVerb<Row, Args extends unknown[]>(
       ask: async (...args) => askServer<Page<Row>>(cli, 'GET', await help.at(...args)),
       async say(page, ...args) {
         if (page.items.length === 0) return ['', `${help.none(...args)}\n`]
-        const { each, people = () => [], columns = {} } = help
-        if (!each) return [table(cli.terminal, columns, page.items), moreOf(page)]
+        const { each, people = () => [], columns = {}, below = () => '' } = help
+        if (!each) return [table(cli.terminal, columns, page.items, { below }), moreOf(page)]
         const nameOf = await findNames(cli, page.items.flatMap(people))
         return [page.items.map((row) => each(row, nameOf)).join('\n'), moreOf(page)]
       },

@@ -5,8 +5,13 @@ import { type Refusal, type RefusalKind, refuse } from '#kernel/refusal'
 import { kindOf } from '#refusals'
 import { approvalVerbs } from './approvals.ts'
 import { artifacts } from './artifacts.ts'
+import { agents } from './agents.ts'
+import { board } from './board.ts'
+import { budgets } from './budgets.ts'
+import { swarms } from './swarms.ts'
 import { commands, commandVerbs } from './commands.ts'
 import { completion } from './completion.ts'
+import { connectVerb } from './connect.ts'
 import { connectors } from './connectors.ts'
 import { dev } from './dev.ts'
 import { doctor } from './doctor.ts'
@@ -17,16 +22,21 @@ import { jobGroups } from './job-groups.ts'
 import { jobTemplates } from './job-templates.ts'
 import { jobs } from './jobs.ts'
 import { keys } from './keys.ts'
+import { mcp } from './mcp.ts'
 import { memory } from './memory.ts'
+import { missions } from './missions.ts'
 import { migrateNoun } from './migrate.ts'
 import { addVerbs, type Verbs } from './noun.ts'
 import { notifications } from './notifications.ts'
 import { people } from './people.ts'
+import { preflight } from './preflight.ts'
 import { propose } from './propose.ts'
+import { recipes } from './recipes.ts'
 import { reservations } from './reservations.ts'
 import { scheduler } from './scheduler.ts'
 import { schedules } from './schedules.ts'
 import { signals } from './signals.ts'
+import { stop } from './stop.ts'
 import { stuck } from './stuck.ts'
 import { submit } from './submit.ts'
 import { taskTypes } from './task-types.ts'
@@ -80,6 +90,7 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       doctor: doctor(cli),
       migrate: migrateNoun,
       stuck: stuck(cli),
+      stop: stop(cli),
       keys,
       people,
       events,
@@ -88,8 +99,11 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
     },
     'Submit and follow work:': {
       'task-types': taskTypes,
+      preflight: preflight(cli),
       submit: submit(cli),
       propose: propose(cli),
+      mcp: mcp(cli),
+      connect: connectVerb(cli),
       commands,
       ...commandVerbs(cli),
       ...approvalVerbs(cli),
@@ -97,6 +111,12 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       notifications,
       schedules,
       artifacts,
+      agents,
+      budgets,
+      swarms,
+      missions,
+      recipes,
+      board: board(cli),
       connectors,
       memory,
     },

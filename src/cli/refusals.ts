@@ -10,7 +10,13 @@ export const cliRefusals = {
   'cli.file.invalid': ['malformed', 'Fix the file; --help shows its format.'],
   'cli.key.missing': ['unauthenticated', 'Set CONCORD_KEY to a key of that server.'],
   'cli.wait.ended': ['timeout', 'The work continues; ask for its status later.'],
+  'cli.authority.broken': [
+    'invalid',
+    '`concord stop --run` stops it. Then find out who can write to the database beside Concord.',
+  ],
+  'cli.preflight.not_ready': ['invalid', 'Provide what it lists as missing, and run the pre-flight again.'],
   'cli.command.waiting': ['conflict', '`concord why <id>` shows who is asked, and for what.'],
+  'cli.mission.not_completed': ['invalid', '`concord missions show <id>` shows why each task failed.'],
   'cli.command.not_succeeded': ['invalid', '`concord why <id>` explains why.'],
 } as const satisfies RefusalTable
 

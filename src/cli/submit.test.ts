@@ -139,11 +139,43 @@ describe('submit --wait', () => {
     const reconcile = { action: 'reconcile_effect', by: ['operator'], what: 'Say.' }
     const asked = { [POST]: submitted, [GET]: aCommandView({ status: 'blocked', next: [reconcile] }) }
     assert.equal((await runAgainst(asked, wait)).code, 75)
+    const decide = { action: 'decide_approval', by: ['role:buyer'], what: 'Answer appr_1 about order_part.' }
+    const run = await runAgainst(
+      { [POST]: submitted, [GET]: aCommandView({ status: 'blocked', next: [decide] }) },
+      wait,
+    )
+    assert.equal(run.code, 75)
+    assert.match(run.err, /Answer appr_1 about order_part\. \(role:buyer\)/)
     const child = {
       [POST]: submitted,
       [GET]: [aCommandView({ status: 'blocked' }), aCommandView({ status: 'succeeded' })],
     }
     assert.equal((await runAgainst(child, wait)).code, 0)
+  })
+
+  for (const status of ['running', 'blocked'] as const)
+    test(`${status} under a stop of agents ends the wait at once and names the stop`, async () => {
+      const what = 'It waits until an administrator lifts the stop stop_1 of its agent (It orders too much).'
+      const stopped = aCommandView({ status, next: [{ action: 'lift_stop', by: ['admin'], what }] })
+      const { code, err } = await runAgainst({ [POST]: submitted, [GET]: stopped }, wait)
+      assert.equal(code, 75, err)
+      assert.match(err, /stop_1 of its agent \(It orders too much\)[\s\S]*concord stop --lift/)
+    })
+
+  test('the answer of an agent is printed below the result, if the reader may see it', async () => {
+    const agent_run_id = 'agent_0197f3b2c4d57a8e9b0c1d2e3f405161'
+    const result = { agent_run_id, end_reason: 'final_answer_created', answer: { digest: 'd' }, artifact_ids: [] }
+    const ended = { [POST]: submitted, [GET]: aCommandView({ status: 'succeeded', result }) }
+    const messages = `GET /agent-runs/${agent_run_id}/messages`
+    const items = [{ type: 'result', role: 'assistant', content: { final: 'Two parts were ordered.' } }]
+    for (const path of [messages, `${messages}?limit=500`])
+      Object.assign(ended, { [path]: { items, next_cursor: null } })
+    const seen = await runAgainst(ended, wait)
+    assert.equal(seen.code, 0, seen.err)
+    assert.match(seen.out, /\nanswer of the agent\nTwo parts were ordered\.\n$/)
+    const hidden = await runAgainst({ [POST]: submitted, [GET]: aCommandView({ status: 'succeeded', result }) }, wait)
+    assert.equal(hidden.code, 0, hidden.err)
+    assert.doesNotMatch(hidden.out, /answer of the agent/)
   })
 
   test('a cancelled command is followed from compensated to cancelled', async () => {

@@ -1,5 +1,6 @@
 /** `concord submit`: submits one task and, with --wait, follows it until it ends or waits for people. */
 import type { submittedView } from '#domains/commands'
+import { formatAnswer } from './agents.ts'
 import { askServer, fieldsOf } from './client.ts'
 import { type CommandView, formatResult, withWhoAnswers } from './command-view.ts'
 import { followCommand, judgeRest } from './follow-command.ts'
@@ -38,8 +39,8 @@ export const submit = (cli: Cli): Add =>
       const body = fieldsOf({ task_name: task, payload: payload.value ?? {}, idempotency_key: options.key })
       const submitted = await askServer<Submitted>(cli, 'POST', '/commands', body)
       if (submitted.ok && options.wait === true)
-        return waitFor(cli, submitted.value, options.timeout ?? WAIT_DEFAULT_MS)
-      const shown = await showAnswer(cli, submitted, say)
+        return awaitOutcome(cli, submitted.value, options.timeout ?? WAIT_DEFAULT_MS)
+      const shown = await showAnswer(cli, submitted, saySubmitted)
       if (!shown.ok || !submitted.ok || submitted.value.status !== 'failed') return shown
       // The request was refused at once: what it says is its answer.
       const failed = await askServer<CommandView>(cli, 'GET', `/commands/${submitted.value.command_id}`)
@@ -48,12 +49,16 @@ export const submit = (cli: Cli): Add =>
   })
 
 /** The id alone on standard output, so that a script can keep it. */
-function say({ command_id: id, status }: Submitted): Said {
+export function saySubmitted({ command_id: id, status }: Submitted): Said {
   const next = `\`concord commands show ${id}\` shows its status, \`concord why ${id}\` the reasons`
   return [`${id}\n`, `${wordsOf(status)}; ${next}\n`]
 }
 
-async function waitFor(cli: Cli, { command_id: commandId }: Submitted, timeoutMs: number): Promise<VerbResult> {
+export async function awaitOutcome(
+  cli: Cli,
+  { command_id: commandId }: Submitted,
+  timeoutMs: number,
+): Promise<VerbResult> {
   const { terminal } = cli
   const json = cli.isJson()
   const color = colorsOf(terminal)
@@ -64,7 +69,8 @@ async function waitFor(cli: Cli, { command_id: commandId }: Submitted, timeoutMs
   const rested = await followCommand(terminal, { commandId, timeoutMs, onStatus })
   if (!rested.ok) return rested
   if (json) terminal.out(`${JSON.stringify(rested.value)}\n`)
-  else if (rested.value.result !== null) terminal.out(formatResult(terminal, rested.value.result))
+  else if (rested.value.result !== null)
+    terminal.out(`${formatResult(terminal, rested.value.result)}${await formatAnswer(cli, rested.value.result)}`)
   const judged = judgeRest(rested.value)
   if (judged.ok || rested.value.status !== 'waiting_for_approval') return judged
   return withWhoAnswers(cli, judged, commandId)

@@ -71,8 +71,24 @@ export function showRefusal(terminal: Terminal, refusal: Refusal, json: boolean)
   const label = WAITING.includes(refusal.code) ? color.yellow('waits') : color.red('error')
   terminal.err(`${label} ${showText(refusal.reason)}\n`)
   if (refusal.path !== undefined) terminal.err(`  where  ${showLine(refusal.path)}\n`)
+  for (const line of findingsOf(refusal)) terminal.err(`  also   ${line}\n`)
   terminal.err(`  next   ${showText(hintOf(refusal)).replaceAll('\n', '\n         ')}\n`)
   terminal.err(`  code   ${refusal.code}\n`)
+}
+
+const FINDINGS_MAX = 20
+
+/** The findings and errors besides the one that the reason names. */
+function findingsOf({ facts, reason, path: named }: Refusal): readonly string[] {
+  const listOf = (value: unknown) => (Array.isArray(value) ? (value as readonly Record<string, unknown>[]) : [])
+  const errors = listOf(facts?.['errors'])
+    .filter(({ path, detail }) => path !== named || detail !== reason)
+    .map(({ path, detail, hint }) => ({ path, message: `${String(detail)} ${String(hint)}` }))
+  const others = [...listOf(facts?.['findings']).slice(1), ...errors].flatMap(({ path, message }) =>
+    typeof path === 'string' && typeof message === 'string' ? [showLine(`${path}: ${message}`)] : [],
+  )
+  const more = others.length - FINDINGS_MAX
+  return more > 0 ? [...others.slice(0, FINDINGS_MAX), `${more} more: --json shows them`] : others
 }
 
 export function wordsOf(status: string): string {

@@ -109,6 +109,14 @@ export function timeView(description?: string) {
   return textView('2026-05-01T10:00:00.000Z', description).meta({ format: 'date-time' })
 }
 
+/** The untrusted sources of something, each with the way from there. */
+export function labelsView() {
+  return z.array(z.string()).meta({
+    example: ['untrusted:web.fetch>inv_0193b8d2>cmd_0193b8d3'],
+    description: 'The untrusted sources that it has read from, and the way from each.',
+  })
+}
+
 /** A nullable column in a response. */
 export function orNull<T, V>(value: T | null, show: (value: T) => V): V | null {
   return value === null ? null : show(value)

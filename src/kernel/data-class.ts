@@ -1,4 +1,5 @@
 /** Classifies fields by sensitivity and decides what may be stored: a secret is stored as a reference or not at all. */
+import { canonicalJson } from './canonical-json.ts'
 import type { JsonObject, JsonValue } from './json-value.ts'
 import { formatPath, isJsonObject } from './json-value.ts'
 import { accept, type Decision, refuse } from './refusal.ts'
@@ -52,11 +53,40 @@ export function checkSecrets(payload: JsonObject, classes: FieldClasses): Decisi
  * class.
  */
 export function redactPayload(payload: JsonObject, classes: FieldClasses, highest: DataClass): JsonObject {
-  const limit = dataClasses.indexOf(highest)
-  const hidden = Object.entries(classes).filter(([, dataClass]) => dataClasses.indexOf(dataClass) > limit)
-  return hidden.reduce<JsonObject>(
+  return classesAbove(classes, highest).reduce<JsonObject>(
     (copy, [path, dataClass]) => replaceAt(copy, path.split('.'), `[${dataClass}]`),
     payload,
+  )
+}
+
+const classesAbove = (classes: FieldClasses, highest: DataClass) =>
+  Object.entries(classes).filter(([, dataClass]) => dataClasses.indexOf(dataClass) > dataClasses.indexOf(highest))
+
+/**
+ * The reverse of `redactPayload` for a payload that comes back: what is still as it was shown takes the stored value, a list only as a whole. `hidden` has the
+ * paths of the fields that still hold the name of their class.
+ */
+export function restorePayload(
+  given: JsonObject,
+  stored: JsonObject,
+  classes: FieldClasses,
+  highest: DataClass,
+): { readonly payload: JsonObject; readonly hidden: readonly string[] } {
+  const payload = restore(given, redactPayload(stored, classes, highest), stored) as JsonObject
+  const hidden = classesAbove(classes, highest).flatMap(([path, dataClass]) =>
+    valuesAt(payload, path).flatMap(({ value, at }) => (value === `[${dataClass}]` ? [at] : [])),
+  )
+  return { payload, hidden }
+}
+
+function restore(given: JsonValue, shown: JsonValue, stored: JsonValue): JsonValue {
+  if (canonicalJson(given) === canonicalJson(shown)) return stored
+  if (!isJsonObject(given) || !isJsonObject(shown) || !isJsonObject(stored)) return given
+  return Object.fromEntries(
+    Object.entries(given).map(([name, value]) => {
+      const [before, kept] = [shown[name], stored[name]]
+      return [name, before === undefined || kept === undefined ? value : restore(value, before, kept)]
+    }),
   )
 }
 

@@ -173,8 +173,21 @@ const ownedPrefixes = [
   ['agent:', 'agent_action'],
 ] as const
 
-export function decideKeyOwner(key: string, ingress: string): Decision<null> {
-  const owned = ownedPrefixes.find(([prefix, owner]) => key.startsWith(prefix) && owner !== ingress)
+/** These belong to the kind of process that follows the command. */
+const followedPrefixes = [
+  ['mission:', 'mission'],
+  ['colony:', 'colony_mission'],
+  ['flow:', 'flow_task'],
+  ['envelope:', 'command'],
+] as const
+
+/** `follower` is the kind of the process that follows the command, which only Concord names. */
+export function decideKeyOwner(key: string, ingress: string, follower?: string): Decision<null> {
+  const isForeign =
+    (owner: string | undefined) =>
+    ([prefix, owned]: readonly [string, string]) =>
+      key.startsWith(prefix) && owned !== owner
+  const owned = ownedPrefixes.find(isForeign(ingress)) ?? followedPrefixes.find(isForeign(follower))
   if (!owned) return accept(null)
   return refuse('key_reserved', `Keys that begin with ${owned[0]} are reserved for Concord.`, {
     hint: 'Use a key with another prefix.',

@@ -1,5 +1,6 @@
 /**
- * An amount is a whole number of millionths, from 0 to 9,999.999999: the range of NUMERIC(10,6), and never a float.
+ * An amount is a whole number of millionths, from 0 to 999,999,999.999999, and never a float. The database has the same
+ * range for its costs and limits, and a JavaScript number holds 15 digits exactly.
  * NaN or infinity would disable a budget, since Postgres sorts both above every limit; they cannot be constructed.
  */
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
@@ -9,7 +10,7 @@ declare const moneyBrand: unique symbol
 export type Money = bigint & { readonly [moneyBrand]: true }
 
 const MICROS_PER_UNIT = 1_000_000n
-const MAX_MICROS = 9_999_999_999n
+const MAX_MICROS = 999_999_999_999_999n
 
 // The brand exists for the compiler only; both numbers are inside the range.
 export const zeroMoney = 0n as Money
@@ -22,14 +23,14 @@ export function parseMoney(text: string): Decision<Money> {
   const [, minus, whole = '', decimals = ''] = FORM.exec(text) ?? []
   if (minus === undefined) return badFormat(quote(text))
   // Longer than any legal amount: refused before a bigint of a million digits is built.
-  if (minus === '-' || whole.length > 4) return outOfRange(quote(text))
+  if (minus === '-' || whole.length > 9) return outOfRange(quote(text))
   return moneyFromMicros(BigInt(whole) * MICROS_PER_UNIT + BigInt(decimals.padEnd(6, '0')))
 }
 
 /** Accepts a JavaScript number only if its shortest decimal form has at most six decimals: 0.1 + 0.2 is refused. */
 export function moneyFromNumber(amount: number): Decision<Money> {
   if (!Number.isFinite(amount)) return badFormat(String(amount))
-  if (amount < 0 || amount >= 10_000) return outOfRange(String(amount))
+  if (amount < 0 || amount >= 1_000_000_000) return outOfRange(String(amount))
   return parseMoney(String(amount))
 }
 
@@ -71,7 +72,7 @@ function badFormat(shown: string): Refusal {
 }
 
 function outOfRange(shown: string): Refusal {
-  return refuse('money.range', `${shown} is outside 0 to 9999.999999.`, {
+  return refuse('money.range', `${shown} is outside 0 to 999999999.999999.`, {
     facts: { min: formatMoney(zeroMoney), max: formatMoney(maxMoney) },
   })
 }

@@ -39,7 +39,7 @@ export const kernelRefusals = {
   cron_never: ['invalid', 'Name a day that exists. 31 February never occurs.'],
   timezone_unknown: ['invalid', 'Use a zone name, such as Europe/Berlin or UTC.'],
   'money.format': ['invalid', 'Write an amount as a string with at most six decimals, such as "12.50".'],
-  'money.range': ['invalid', 'Use an amount from 0 to 9999.999999.'],
+  'money.range': ['invalid', 'Use an amount from 0 to 999999999.999999.'],
   'lease.held': ['conflict', 'Wait until the time in `facts.leaseUntil`, then try again.'],
   unknown_field: ['invalid', 'Remove it. GET /openapi.json lists the fields of every route.'],
   'api.field.missing': ['invalid', 'Add it. GET /openapi.json describes the field.'],

@@ -9,9 +9,13 @@ import { artifactRefusals } from '../domains/artifacts/refusals.ts'
 import { approvalRefusals } from '../domains/approvals/refusals.ts'
 import { memoryRefusals } from '../domains/memory/refusals.ts'
 import { connectorRefusals } from '../domains/connectors/refusals.ts'
+import { budgetRefusals } from '../domains/budgets/refusals.ts'
 import { commandRefusals } from '../domains/commands/refusals.ts'
 import { scheduleRefusals } from '../domains/command-schedules/refusals.ts'
+import { agentRefusals } from '../domains/agents/refusals.ts'
+import { missionRefusals } from '../domains/missions/refusals.ts'
 import { apiRefusals } from '../api/refusals.ts'
+import { mcpRefusals } from '../mcp/refusals.ts'
 import { appRefusals } from '../app/refusals.ts'
 import { cliRefusals } from '../cli/refusals.ts'
 
@@ -26,9 +30,13 @@ export const refusalTables: RefusalTables = {
   approvals: approvalRefusals,
   memory: memoryRefusals,
   connectors: connectorRefusals,
+  budgets: budgetRefusals,
   commands: commandRefusals,
   schedules: scheduleRefusals,
+  agents: agentRefusals,
+  missions: missionRefusals,
   api: apiRefusals,
+  mcp: mcpRefusals,
   app: appRefusals,
   cli: cliRefusals,
 }

@@ -25,6 +25,7 @@ export const semanticQueues: Readonly<Record<string, QueueSpec>> = {
   connector_calls: { perWorker: 32 },
   agent_runs: { perWorker: 16 },
   swarm_children: { perWorker: 16 },
+  missions: { perWorker: 16 },
   notifications: { perWorker: 16 },
   scheduled_maintenance: { perWorker: 4 },
   compensations: { perWorker: 16 },

@@ -26,6 +26,8 @@ export type DbConfig = {
   readonly role?: string
   /** Receives errors of idle connections; the pool replaces the connection itself. */
   readonly onConnectionError?: (error: Error) => void
+  /** Called when a transaction is rolled back because of another one. It runs again, up to five times in all. */
+  readonly onConflict?: () => void
 }
 
 export interface Db extends Sql {
@@ -37,7 +39,11 @@ export interface Db extends Sql {
    * Runs a transaction that starts from what `look` reads or locks, sent with its `begin` in one round trip. `look` must not write:
    * if the `begin` was cancelled at that moment, `look` would run outside any transaction and a write would be committed alone.
    */
-  transactionFrom<Seen, T>(look: (tx: Tx) => Promise<Seen>, work: (tx: Tx, seen: Seen) => Promise<T>): Promise<T>
+  transactionFrom<Seen, T>(
+    look: (tx: Tx) => Promise<Seen>,
+    work: (tx: Tx, seen: Seen) => Promise<T>,
+    opening?: string,
+  ): Promise<T>
   /** Opens a dedicated connection (LISTEN, advisory locks, lanes); the caller ends it. `patienceMs`: how long to wait for a full server. */
   connect(applicationName?: string, patienceMs?: number): Promise<pg.Client>
   close(): Promise<void>
@@ -82,15 +88,27 @@ export function openDb(config: DbConfig): Db {
     config,
     pool,
     transaction: <T>(work: (tx: Tx) => Promise<T>, opening = 'begin') =>
-      inTransaction(pool, async (client, tx) => {
-        await client.query(opening)
-        return work(tx)
-      }),
-    transactionFrom: <Seen, T>(look: (tx: Tx) => Promise<Seen>, work: (tx: Tx, seen: Seen) => Promise<T>) =>
-      inTransaction(pool, async (client, tx) => {
-        const [, seen] = await together([client.query('begin'), look(tx)])
-        return work(tx, seen)
-      }),
+      inTransaction(
+        pool,
+        async (client, tx) => {
+          await client.query(opening)
+          return work(tx)
+        },
+        config.onConflict,
+      ),
+    transactionFrom: <Seen, T>(
+      look: (tx: Tx) => Promise<Seen>,
+      work: (tx: Tx, seen: Seen) => Promise<T>,
+      opening = 'begin',
+    ) =>
+      inTransaction(
+        pool,
+        async (client, tx) => {
+          const [, seen] = await together([client.query(opening), look(tx)])
+          return work(tx, seen)
+        },
+        config.onConflict,
+      ),
     async connect(applicationName?: string, patienceMs = config.connectTimeoutMs ?? CONNECT_WITHIN_MS) {
       const own = clientConfig({ ...config, ...(applicationName ? { applicationName } : {}) })
       const client = await connectPatiently(() => connectOnce(own, onError), patienceMs)

@@ -27,7 +27,11 @@ export type EventDraft<E extends string = string> = {
   readonly at: Date
   /** The log's own link columns: tenant, command, run, step … */
   readonly links?: Readonly<Record<string, unknown>>
+  /** Of a step of an agent. */
+  readonly measures?: StepMeasures
 }
+
+type StepMeasures = Partial<Record<'tool_name' | 'latency_ms' | 'token_usage' | 'cost_units', unknown>>
 
 type LogColumn = {
   readonly name: string
@@ -100,7 +104,9 @@ export function domainEventLog<const E extends string>(purposes: Readonly<Record
       {
         name: 'events',
         type: 'json',
-        valueOf: ({ type, actor, payload }): JournalEvent[] => [{ type, ...purposeOf(type), actor, payload }],
+        valueOf: ({ type, actor, payload, measures }): JournalEvent[] => [
+          { type, ...purposeOf(type), actor, payload, ...measures },
+        ],
       },
     ],
     links: {

@@ -67,6 +67,25 @@ export const failpointNames = [
   // schedules: before a due time becomes a command, and between the command and its record
   'schedules.due',
   'schedules.fired',
+  // agent runs: a model call is paid for in advance, its cost is settled and not committed, the answer is stored, its calls are proposed, their outcome is recorded, the run waits
+  'agents.cost_reserved',
+  'agents.cost_settled',
+  'agents.answer_written',
+  'agents.step_proposed',
+  'agents.step_recorded',
+  'agents.wait_written',
+  // swarms: the swarm is there, an agent of its plan was proposed, its run was awaited, the join is on record
+  'agents.swarm_started',
+  'agents.spawn_proposed',
+  'agents.spawned',
+  'agents.joining',
+  // missions: the gate is submitted, attempts are submitted or retried and not on record, a batch is written and not committed, attempts are on record, a mission has ended
+  'missions.gate_submitted',
+  'missions.attempts_submitted',
+  'missions.attempts_retried',
+  'missions.batch_written',
+  'missions.attempts_begun',
+  'missions.ended',
   // the history's archive: lines written, both files named, read back, rows deleted, committed
   'history.lines_written',
   'history.lines_named',

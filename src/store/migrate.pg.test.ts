@@ -182,13 +182,13 @@ drop table two; drop function last_words();
     assert.equal((await migrateUp(url)).ok, true)
   })
 
-  test('an index after the commit: a runner that is cut in between leaves it pending, and the next one makes it whole', async (t) => {
+  test('[MIS-333] an index after the commit: writers go on meanwhile, a runner that is cut in between leaves it pending, and the next one makes it whole', async (t) => {
     const { db, url } = await freshDatabase(t, { migrated: false })
     assert.equal((await migrateUp(url, { folder: await aMigrationFolder(t, one) })).ok, true)
-    const index = 'create index concurrently one_ix on public.one ((1));'
+    const index = `create index concurrently one_ix on public.one ((1));\nalter table public.two validate constraint two_ck;`
     const folder = await aMigrationFolder(t, {
       ...one,
-      '0002_two.sql': `create table two ();\n-- after commit\n${index}\n-- down\ndrop table two; drop index one_ix;\n`,
+      '0002_two.sql': `create table two (); alter table two add constraint two_ck check (true) not valid;\n-- after commit\n${index}\n-- down\ndrop table two; drop index one_ix;\n`,
     })
     const isValid = async () =>
       (await db.query(`select indisvalid as valid from pg_index where indexrelid = to_regclass('public.one_ix')`))[0]
@@ -200,12 +200,11 @@ drop table two; drop function last_words();
     await db.transaction(async (tx) => {
       await tx.query('lock table one in row exclusive mode')
       const cut = assert.rejects(migrateUp(url, { folder }), { code: 'store.migration.failed' })
-      for (let ended: object[] = []; ended.length === 0; await wait(20)) {
-        ended = await db.query(
-          `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()
-             and application_name = 'concord-migrate' and query like 'create index%' and wait_event_type = 'Lock'`,
-        )
-      }
+      const waiting = `from pg_stat_activity where datname = current_database()
+             and application_name = 'concord-migrate' and query like 'create index%' and wait_event_type = 'Lock'`
+      for (let found: object[] = []; found.length === 0; await wait(20)) found = await db.query(`select pid ${waiting}`)
+      await db.query('insert into one default values')
+      await db.query(`select pg_terminate_backend(pid) ${waiting}`)
       await cut
     })
     assert.deepEqual(await isValid(), { valid: false })
@@ -213,6 +212,8 @@ drop table two; drop function last_words();
     const runners = await Promise.all(Array.from({ length: 5 }, () => migrateUp(url, { folder })))
     assert.deepEqual(new Set(runners.map((each) => each.ok && each.value.version)), new Set([2]))
     assert.deepEqual([await isValid(), await pending()], [{ valid: true }, [[], 'current']])
+    const rules = await db.query(`select convalidated as valid from pg_constraint where conname = 'two_ck'`)
+    assert.deepEqual(rules, [{ valid: true }])
     assert.deepEqual(await migrateUp(url, { folder }), { ok: true, value: { steps: [], version: 2 } })
     assert.deepEqual(await migrateDown(url, { folder, steps: 1 }), {
       ok: true,

@@ -10,7 +10,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { clientConfigFor } from './db.ts'
 import { outcomeOf } from './faults.ts'
 import { type AppliedMigration, decideKnown, type DownTarget, listPending, planDown, planUp } from './migrate/decide.ts'
-import { type ConcurrentIndex, loadMigrations, type Migration, migrationsFolder } from './migrate/migration-file.ts'
+import { type AfterCommit, loadMigrations, type Migration, migrationsFolder } from './migrate/migration-file.ts'
 
 /** A URL, or an open `Db`: its pool may act as another role, so the runner connects by itself, as the login. */
 export type MigrationTarget = string | { readonly config: { readonly url: string } }
@@ -107,20 +107,22 @@ async function migrate(
   })
 }
 
-/** Builds the indexes that follow the commit. A second run keeps a valid index and replaces one that a killed runner left invalid. */
+/** Builds the indexes and validates the constraints that follow the commit. A second run keeps a valid index and replaces one that a killed runner left invalid. */
 async function complete(client: pg.Client, migration: Migration): Promise<void> {
   if (migration.afterCommit.length === 0) return
   await withoutLockTimeout(client, async () => {
-    for (const index of migration.afterCommit) await buildIndex(client, index)
+    for (const step of migration.afterCommit) await finish(client, step)
   }).catch((error: Error) => {
-    const what = `${migration.name} is applied, but an index that follows its commit is not built`
+    const what = `${migration.name} is applied, but an index or a check that follows its commit is missing`
     const text = `${what}: ${error.message}. Run it again.`
     throw faultOf('store.migration.failed', text, error, { migration: migration.name })
   })
   await recordCompleted(client, migration)
 }
 
-async function buildIndex(client: pg.Client, { schema, name, text }: ConcurrentIndex): Promise<void> {
+async function finish(client: pg.Client, { index, text }: AfterCommit): Promise<void> {
+  if (index === null) return void (await client.query(text))
+  const { schema, name } = index
   const { rows } = await client.query<{ valid: boolean }>(
     `select i.indisvalid as valid from pg_index i join pg_class c on c.oid = i.indexrelid
      join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 and c.relname = $2`,

@@ -8,6 +8,45 @@ import type { JsonValue } from '#kernel/json-value'
 export type RowOf<Table extends keyof Rows, Known extends Partial<Rows[Table]>> = Omit<Rows[Table], keyof Known> & Known
 
 export type Rows = {
+  'concord.agent_invocations': {
+    readonly invocation_id: string
+    readonly swarm_run_id: string
+    readonly parent_agent_run_id: string
+    readonly child_agent_run_id: string
+    readonly invocation_type: 'spawn' | 'delegate' | 'review' | 'evaluate'
+    readonly delegated_goal: string
+    readonly constraints: JsonValue
+    readonly allowed_tools: JsonValue
+    readonly allowed_connectors: JsonValue
+    readonly memory_scope: JsonValue
+    readonly status: 'created' | 'running' | 'succeeded' | 'failed' | 'cancelled' | 'expired'
+    readonly created_at: Date
+    readonly completed_at: Date | null
+    readonly workspace_id: string
+    readonly command_id: string
+    readonly context_scope: JsonValue
+    readonly max_steps: number
+    readonly spawn_depth: number
+  }
+  'concord.agent_messages': {
+    readonly agent_message_id: string
+    readonly workspace_id: string
+    readonly agent_run_id: string
+    readonly swarm_run_id: string | null
+    readonly parent_agent_run_id: string | null
+    readonly position: number
+    readonly turn: number
+    readonly step_index: number | null
+    readonly message_role: 'system' | 'user' | 'assistant' | 'tool' | 'agent'
+    readonly message_type: 'instruction' | 'question' | 'answer' | 'observation' | 'critique' | 'result'
+    readonly content: string
+    readonly digest: string
+    readonly size_bytes: number
+    readonly labels: JsonValue
+    readonly metadata: JsonValue
+    readonly created_at: Date
+    readonly erased_at: Date | null
+  }
   'concord.agent_runs': {
     readonly agent_run_id: string
     readonly command_id: string
@@ -48,6 +87,31 @@ export type Rows = {
     readonly run_after: Date | null
     readonly turn_token: string | null
     readonly turn_until: Date | null
+    readonly manifest: JsonValue
+    readonly manifest_hash: string | null
+    readonly authority_hash: string | null
+    readonly parent_authority_hash: string | null
+    readonly forbidden_tools: JsonValue
+    readonly delegable_tools: JsonValue
+    readonly termination: JsonValue
+    readonly labels: JsonValue
+    readonly end_reason:
+      | 'final_answer_created'
+      | 'human_cancelled'
+      | 'max_steps_reached'
+      | 'policy_denied'
+      | 'budget_exhausted'
+      | 'deadline_passed'
+      | 'loop_detected'
+      | 'stopped'
+      | 'failed'
+      | 'parent_ended'
+      | 'join_decided'
+      | null
+    readonly cost_units: string
+    readonly deadline_at: Date | null
+    readonly budget_account_id: string | null
+    readonly invocation_id: string | null
   }
   'concord.approvals': {
     readonly approval_id: string
@@ -101,6 +165,32 @@ export type Rows = {
     readonly retain_until: Date | null
     readonly hold_reason: string | null
     readonly publications: JsonValue
+    readonly labels: JsonValue
+  }
+  'concord.budget_accounts': {
+    readonly account_id: string
+    readonly workspace_id: string
+    readonly command_id: string
+    readonly parent_account_id: string | null
+    readonly limit_units: string
+    readonly reserved_units: string
+    readonly spent_units: string
+    readonly carved_units: string
+    readonly excess_units: string
+    readonly created_at: Date
+    readonly closed_at: Date | null
+  }
+  'concord.budget_entries': {
+    readonly account_id: string
+    readonly workspace_id: string
+    readonly kind: 'opened' | 'carved' | 'reserved' | 'settled' | 'raised' | 'closed' | 'returned'
+    readonly key: string
+    readonly limit_change: string
+    readonly reserved_change: string
+    readonly spent_change: string
+    readonly carved_change: string
+    readonly excess_change: string
+    readonly created_at: Date
   }
   'concord.command_dependencies': {
     readonly child_command_id: string
@@ -187,6 +277,8 @@ export type Rows = {
     readonly turn_token: string | null
     readonly turn_until: Date | null
     readonly contract_key: string | null
+    readonly agent_run_id: string | null
+    readonly labels: JsonValue
   }
   'concord.connector_definitions': {
     readonly workspace_id: string
@@ -280,6 +372,13 @@ export type Rows = {
     readonly seal_hash: Uint8Array
     readonly sealed_at: Date
   }
+  'concord.envelope_calls': {
+    readonly envelope_id: string
+    readonly workspace_id: string
+    readonly task_name: string
+    readonly calls_used: number
+    readonly calls_max: number
+  }
   'concord.history_archives': {
     readonly history_archive_id: string
     readonly workspace_id: string
@@ -341,6 +440,7 @@ export type Rows = {
     readonly derived_from: readonly string[]
     readonly supersedes: string | null
     readonly erased_at: Date | null
+    readonly labels: JsonValue
   }
   'concord.memory_consents': {
     readonly memory_consent_id: string
@@ -439,6 +539,20 @@ export type Rows = {
     readonly task_type: string | null
     readonly connector: string | null
     readonly memory_candidate_id: string | null
+    readonly labels: JsonValue
+  }
+  'concord.model_quarantines': {
+    readonly quarantine_id: string
+    readonly workspace_id: string
+    readonly model: string
+    readonly command_id: string
+    readonly account_id: string
+    readonly key: string
+    readonly excess_units: string
+    readonly created_at: Date
+    readonly lifted_at: Date | null
+    readonly lifted_by: string | null
+    readonly lift_reason: string | null
   }
   'concord.notification_reads': {
     readonly connector_invocation_id: string
@@ -467,6 +581,21 @@ export type Rows = {
     readonly sent_by: string
     readonly created_at: Date
     readonly taken_at: Date | null
+  }
+  'concord.stops': {
+    readonly stop_id: string
+    readonly workspace_id: string
+    readonly command_id: string
+    readonly scope: 'all' | 'agent' | 'run' | 'swarm'
+    readonly target: string | null
+    readonly ends_runs: boolean
+    readonly reason: string
+    readonly stopped_by: string
+    readonly created_at: Date
+    readonly lifted_at: Date | null
+    readonly lifted_by: string | null
+    readonly lift_reason: string | null
+    readonly lift_command_id: string | null
   }
   'concord.swarm_runs': {
     readonly swarm_run_id: string
@@ -510,6 +639,24 @@ export type Rows = {
     readonly run_after: Date | null
     readonly turn_token: string | null
     readonly turn_until: Date | null
+    readonly definition: JsonValue
+    readonly plan: JsonValue | null
+    readonly joined: JsonValue | null
+    readonly end_reason:
+      | 'joined'
+      | 'human_cancelled'
+      | 'max_agents'
+      | 'max_depth'
+      | 'max_total_steps'
+      | 'max_cost_units'
+      | 'deadline_passed'
+      | 'spawn_denied'
+      | 'child_failed'
+      | 'plan_refused'
+      | 'stopped'
+      | null
+    readonly deadline_at: Date | null
+    readonly max_parallel: number | null
   }
   'identity.access_version': {
     readonly only_row: boolean
@@ -594,6 +741,270 @@ export type Rows = {
     readonly access_role_id: string | null
     readonly created_at: Date
     readonly archived_at: Date | null
+  }
+  'missions.agent_reports': {
+    readonly id: number
+    readonly workspace_id: string
+    readonly agent_id: number | null
+    readonly report_type: 'standup' | 'research' | 'incident' | 'summary' | 'delivery' | 'audit'
+    readonly title: string
+    readonly artifact_id: string | null
+    readonly heartbeat_result_id: number | null
+    readonly created_at: Date
+    readonly orchestration_task_id: string | null
+  }
+  'missions.agents': {
+    readonly id: number
+    readonly workspace_id: string
+    readonly name: string
+    readonly adapter: string
+    readonly manifest_name: string | null
+    readonly created_at: Date
+  }
+  'missions.board_tasks': {
+    readonly id: number
+    readonly workspace_id: string
+    readonly title: string
+    readonly description: string | null
+    readonly status: 'inbox' | 'assigned' | 'in_progress' | 'review' | 'done'
+    readonly priority: string
+    readonly review_mode: 'manual' | 'auto'
+    readonly assigned_agent_id: number | null
+    readonly created_by_type: string
+    readonly created_by_id: string
+    readonly parent_task_id: number | null
+    readonly source_type: string
+    readonly source_id: string | null
+    readonly tags: JsonValue
+    readonly planning_data: JsonValue
+    readonly result: string | null
+    readonly error_message: string | null
+    readonly started_at: Date | null
+    readonly completed_at: Date | null
+    readonly created_at: Date
+    readonly updated_at: Date
+  }
+  'missions.orchestration_events': {
+    readonly id: string
+    readonly run_id: string
+    readonly task_id: string | null
+    readonly event_type:
+      | 'run_created'
+      | 'run_planning_started'
+      | 'run_plan_ready'
+      | 'run_approved'
+      | 'run_rejected'
+      | 'run_started'
+      | 'run_paused'
+      | 'run_resumed'
+      | 'run_budget_warning'
+      | 'run_budget_exceeded'
+      | 'run_budget_increased'
+      | 'run_completed'
+      | 'run_failed'
+      | 'run_cancelled'
+      | 'task_created'
+      | 'task_queued'
+      | 'task_assigned'
+      | 'task_started'
+      | 'task_continuing'
+      | 'task_resumed'
+      | 'task_output_submitted'
+      | 'task_verification_started'
+      | 'task_verification_passed'
+      | 'task_verification_failed'
+      | 'task_human_review_requested'
+      | 'task_human_approved'
+      | 'task_human_rejected'
+      | 'task_retrying'
+      | 'task_crashed'
+      | 'task_failed'
+      | 'task_skipped'
+      | 'task_cancelled'
+      | 'stall_detected'
+      | 'model_fallback'
+      | 'cost_snapshot'
+      | 'plan_change_rejected'
+    readonly payload: JsonValue
+    readonly actor_type: 'system' | 'coordinator' | 'agent' | 'verifier' | 'human' | 'reconciler'
+    readonly actor_id: string | null
+    readonly created_at: Date
+    readonly xid: string
+  }
+  'missions.orchestration_events_archive': {
+    readonly id: string
+    readonly run_id: string
+    readonly task_id: string | null
+    readonly event_type:
+      | 'run_created'
+      | 'run_planning_started'
+      | 'run_plan_ready'
+      | 'run_approved'
+      | 'run_rejected'
+      | 'run_started'
+      | 'run_paused'
+      | 'run_resumed'
+      | 'run_budget_warning'
+      | 'run_budget_exceeded'
+      | 'run_budget_increased'
+      | 'run_completed'
+      | 'run_failed'
+      | 'run_cancelled'
+      | 'task_created'
+      | 'task_queued'
+      | 'task_assigned'
+      | 'task_started'
+      | 'task_continuing'
+      | 'task_resumed'
+      | 'task_output_submitted'
+      | 'task_verification_started'
+      | 'task_verification_passed'
+      | 'task_verification_failed'
+      | 'task_human_review_requested'
+      | 'task_human_approved'
+      | 'task_human_rejected'
+      | 'task_retrying'
+      | 'task_crashed'
+      | 'task_failed'
+      | 'task_skipped'
+      | 'task_cancelled'
+      | 'stall_detected'
+      | 'model_fallback'
+      | 'cost_snapshot'
+      | 'plan_change_rejected'
+    readonly payload: JsonValue
+    readonly actor_type: 'system' | 'coordinator' | 'agent' | 'verifier' | 'human' | 'reconciler'
+    readonly actor_id: string | null
+    readonly created_at: Date
+  }
+  'missions.orchestration_runs': {
+    readonly id: string
+    readonly workspace_id: string
+    readonly title: string
+    readonly description: string | null
+    readonly goal: string
+    readonly state:
+      | 'pending'
+      | 'planning'
+      | 'awaiting_approval'
+      | 'running'
+      | 'paused'
+      | 'budget_exceeded'
+      | 'completed'
+      | 'failed'
+      | 'cancelled'
+    readonly state_type: 'pending' | 'running' | 'paused' | 'terminal'
+    readonly plan: JsonValue | null
+    readonly config: JsonValue
+    readonly result_summary: string | null
+    readonly error_message: string | null
+    readonly created_by: string
+    readonly coordinator_agent_id: number | null
+    readonly total_tokens: number
+    readonly total_cost: string
+    readonly task_count: number
+    readonly tasks_completed: number
+    readonly tasks_failed: number
+    readonly started_at: Date | null
+    readonly completed_at: Date | null
+    readonly duration_ms: string | null
+    readonly version_id: number
+    readonly created_at: Date
+    readonly updated_at: Date
+    readonly tags: JsonValue
+    readonly command_id: string
+    readonly gate_command_id: string | null
+    readonly run_after: Date | null
+    readonly account_id: string | null
+    readonly forked_from_id: string | null
+    readonly report_id: number | null
+  }
+  'missions.orchestration_task_dependencies': {
+    readonly task_id: string
+    readonly depends_on_id: string
+    readonly dependency_type: 'data' | 'ordering'
+    readonly created_at: Date
+    readonly run_id: string
+  }
+  'missions.orchestration_tasks': {
+    readonly id: string
+    readonly run_id: string
+    readonly workspace_id: string
+    readonly sequence_number: number
+    readonly title: string
+    readonly description: string | null
+    readonly task_type:
+      | 'research'
+      | 'analysis'
+      | 'writing'
+      | 'coding'
+      | 'verification'
+      | 'review'
+      | 'synthesis'
+      | 'other'
+    readonly state:
+      | 'pending'
+      | 'queued'
+      | 'awaiting_retry'
+      | 'assigned'
+      | 'running'
+      | 'continuing'
+      | 'verifying'
+      | 'awaiting_human'
+      | 'completed'
+      | 'failed'
+      | 'cancelled'
+      | 'skipped'
+    readonly state_type: 'pending' | 'running' | 'paused' | 'terminal'
+    readonly trigger_rule: 'all_success' | 'all_done' | 'none_failed' | 'always'
+    readonly agent_id: number | null
+    readonly agent_type: 'roster' | 'contractor' | null
+    readonly model_override: string | null
+    readonly tools_requested: JsonValue | null
+    readonly success_criteria: string | null
+    readonly output_summary: string | null
+    readonly output_ref: string | null
+    readonly verifier_score: string | null
+    readonly verified_by: string | null
+    readonly error_message: string | null
+    readonly attempt_number: number
+    readonly continuation_count: number
+    readonly tokens_used: number
+    readonly cost: string
+    readonly board_task_id: number | null
+    readonly started_at: Date | null
+    readonly completed_at: Date | null
+    readonly duration_ms: string | null
+    readonly version_id: number
+    readonly created_at: Date
+    readonly updated_at: Date
+    readonly due_at: Date | null
+    readonly last_heartbeat_at: Date | null
+    readonly spec: JsonValue
+    readonly remaining: number
+    readonly command_id: string | null
+    readonly review_command_id: string | null
+    readonly output_checksum: string | null
+    readonly checks_passed: number
+    readonly lease_token: string | null
+    readonly lease_until: Date | null
+    readonly worker_id: string | null
+    readonly submission: JsonValue | null
+    readonly carried_from_id: string | null
+  }
+  'missions.workflow_recipes': {
+    readonly id: number
+    readonly workspace_id: string
+    readonly name: string
+    readonly description: string | null
+    readonly steps: JsonValue
+    readonly execution_config: JsonValue
+    readonly template_definition: JsonValue
+    readonly template_id: string | null
+    readonly owner_type: string
+    readonly tags: JsonValue
+    readonly created_by: string
+    readonly created_at: Date
   }
   'schedules.command_schedules': {
     readonly schedule_id: string

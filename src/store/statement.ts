@@ -131,3 +131,19 @@ export function bind<Call, Row>(label: string, text: string, { valuesOf }: Param
     values: (call) => valuesOf.map((valueOf) => valueOf(call)),
   }
 }
+
+/**
+ * Inserts one row and returns it as it is stored. The text names the columns of the row, so a column that a later release has added keeps
+ * its default.
+ */
+export async function insertRecord<Row extends object>(
+  sql: Sql,
+  table: string,
+  row: { readonly [Name in keyof Row]?: unknown },
+): Promise<Row> {
+  const columns = Object.keys(row).map(columnName).sort().join(', ')
+  const text = `insert into ${tableName(table)} (${columns}) select ${columns} from jsonb_populate_record(null::${table}, $1::jsonb) returning *`
+  const [stored] = await sql.run(statement<Row>(statementName(`insert_${table}`, text), text), [JSON.stringify(row)])
+  if (!stored) throw new KernelFault('store.row.not_inserted', `A row of ${table} was not inserted.`)
+  return stored
+}

@@ -37,8 +37,12 @@ export async function together<T extends readonly unknown[]>(
 
 const TRANSACTION_ATTEMPTS = 5
 
-/** `run` opens the transaction and does the work. */
-export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient, tx: Tx) => Promise<T>): Promise<T> {
+/** `run` opens the transaction and does the work. `onConflict` is called for each run that ended by a conflict with another transaction. */
+export async function inTransaction<T>(
+  pool: pg.Pool,
+  run: (client: pg.PoolClient, tx: Tx) => Promise<T>,
+  onConflict: () => void = () => {},
+): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     const client = await pool.connect()
     let broken: Error | undefined
@@ -69,7 +73,9 @@ export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClien
       if (isSilence(error)) broken = error
       else await rollback()
       callEach(hooks.undone)
-      if (attempt < TRANSACTION_ATTEMPTS && outcomeOf(error) === 'again') continue
+      const isConflict = outcomeOf(error) === 'again'
+      if (isConflict) onConflict()
+      if (isConflict && attempt < TRANSACTION_ATTEMPTS) continue
       throw error
     } finally {
       client.release(broken)

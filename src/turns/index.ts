@@ -8,13 +8,14 @@ export {
   type ReserveSlot,
   type Taking,
 } from './in-process.ts'
-export { overdueRows, reconcile } from './reconcile.ts'
+export { openReconcile, overdueRows, reconcile } from './reconcile.ts'
 export { ABORT_TOKEN, inProcessToken, isInProcessToken, turnTable } from './turn-table.ts'
 export {
   capLeases,
   isStillHeld,
   keepHeld,
   LATE,
+  refreshTurn,
   settleTurn,
   takeTurn,
   type Turn,

@@ -29,6 +29,20 @@ order by t.run_after limit $2`,
   )
 }
 
+type QueueSpec = Omit<OverdueSpec, 'columns'> & {
+  /** The column of the id. */
+  readonly id: string
+  readonly kind: string
+  readonly queue: string
+}
+
+/** For a table whose rows are all woken in one queue. Returns the function that wakes those that are due. */
+export function openReconcile({ id, kind, queue, ...of }: QueueSpec) {
+  const overdue = overdueRows<{ readonly id: string }>({ ...of, columns: `t.${id} as id` })
+  return (deps: Reconciling, graceMs?: number): Promise<number> =>
+    reconcile(deps, overdue, async (row) => ({ process: { kind, id: row.id }, options: { queue } }), graceMs)
+}
+
 type Reconciling = { readonly db: Db; readonly now: Clock; readonly wake: Runtime['wake'] }
 
 /** Returns how many processes it woke; a full batch means that there may be more. */

@@ -92,7 +92,7 @@ export async function settleTurn<Row, Found>(
 }
 
 /** Takes the turn again with the same token, unless a later token has it or the row has ended. */
-async function refreshTurn<Row, Found>(
+export async function refreshTurn<Row, Found>(
   { db }: Pick<TurnDeps, 'db'>,
   { table, read }: TurnRoom<Row, Found>,
   turn: Turn<Found>,

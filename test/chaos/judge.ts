@@ -8,6 +8,7 @@ import { findBrokenInvariants } from '#domains/commands'
 import { runConcord } from '#test/concord-process'
 import type { Installation } from './installation.ts'
 import { type Op, stories } from './people.ts'
+import type { Book } from './provider-process.ts'
 
 export type Verdict = {
   readonly commands: number
@@ -15,6 +16,8 @@ export type Verdict = {
   readonly unclear: number
   readonly providerCalls: number
   readonly paid: number
+  /** Payments repeated by a thawed caller after the time limit of its own call: what the class `queryable` does not promise to prevent. */
+  readonly late: number
   /** Acknowledged and missing, or recorded as done and not in the book. */
   readonly lost: readonly string[]
   readonly doubled: readonly string[]
@@ -53,7 +56,7 @@ export async function waitForRest(installation: Installation, restMs = REST_MS):
   }
 }
 
-async function resumeStuck({ db, env, folder }: Installation): Promise<void> {
+export async function resumeStuck({ db, env, folder }: Installation): Promise<void> {
   const stuck = await db.query(`select from runtime.processes where state = 'stuck' limit 1`).catch(() => [])
   if (stuck.length === 0) return
   const { code, err } = await runConcord(['stuck', 'resume', '--all'], { env, cwd: folder })
@@ -66,19 +69,13 @@ export async function judge(installation: Installation, history: readonly Op[]):
   const commands = await db.query<Stored>(
     `select command_id, status, task_name, idempotency_key as key from concord.commands`,
   )
-  const effects = await db.query<{ key: string; status: string; is_undo: boolean }>(
-    `select idempotency_key as key, status, compensates_effect_id is not null as is_undo from concord.domain_effects
-where effect_type like 'pay.%' or effect_type like 'compensation.%'`,
-  )
+  const compared = await compareBook(installation, book)
   const byKey = new Map(commands.map((command) => [command.key, command]))
   const submits = history.filter(({ act }) => act === 'submit')
   const acknowledged = submits.filter(({ outcome }) => outcome === 'ok')
   const refused = submits.filter(
     ({ key, outcome }) => outcome === 'fail' && !submits.some((op) => op.key === key && op.outcome !== 'fail'),
   )
-  const rows = new Map(effects.map((effect) => [effect.key, effect]))
-  const entries = [...Object.entries(book.paid), ...Object.entries(book.undone)]
-  const timesOf = ({ key, is_undo }: { key: string; is_undo: boolean }) => (is_undo ? book.undone : book.paid)[key] ?? 0
   const isEnd = ({ status, task_name }: Stored) => (ends[task_name] ?? ['succeeded']).includes(status)
   return {
     commands: commands.length,
@@ -86,26 +83,43 @@ where effect_type like 'pay.%' or effect_type like 'compensation.%'`,
     unclear: history.filter(({ outcome }) => outcome === 'info').length,
     providerCalls: book.calls,
     paid: Object.keys(book.paid).length,
+    late: Object.keys(book.late).length,
     lost: [
       ...acknowledged.filter((op) => !isSame(byKey.get(op.key), op)).map(({ key }) => `acknowledged ${key}`),
       ...(await listBrokenWords(installation, history)),
-      ...effects
-        .filter((effect) => effect.status === 'succeeded' && timesOf(effect) === 0)
-        .map(({ key }) => `unpaid ${key}`),
+      ...compared.lost,
     ],
-    doubled: entries.filter(([, times]) => times > 1).map(([key, times]) => `${key} ${times} times`),
-    phantom: [
-      ...entries
-        .filter(([key]) => rows.get(key)?.status !== 'succeeded')
-        .map(([key]) => `paid ${key}, which is ${rows.get(key)?.status ?? 'unknown'}`),
-      ...refused.filter(({ key }) => byKey.has(key)).map(({ key }) => `refused ${key}`),
-    ],
+    doubled: compared.doubled,
+    phantom: [...compared.phantom, ...refused.filter(({ key }) => byKey.has(key)).map(({ key }) => `refused ${key}`)],
     restless: commands
       .filter((command) => !isEnd(command))
       .map(({ command_id, status, task_name }) => `${command_id} ${task_name}: ${status}`),
     broken: (await findBrokenInvariants(db)).map(
       ({ code, name, count, examples }) => `${code} ${name}: ${count}, ${examples[0] ?? ''}`,
     ),
+  }
+}
+
+/** What is recorded as done and not in the book, in it twice, or in it and not recorded as done. */
+export async function compareBook(
+  { db }: Installation,
+  book: Book,
+): Promise<Pick<Verdict, 'lost' | 'doubled' | 'phantom'>> {
+  const effects = await db.query<{ key: string; status: string; is_undo: boolean }>(
+    `select idempotency_key as key, status, compensates_effect_id is not null as is_undo from concord.domain_effects
+where effect_type like 'pay.%' or effect_type like 'compensation.%'`,
+  )
+  const rows = new Map(effects.map((effect) => [effect.key, effect]))
+  const entries = [...Object.entries(book.paid), ...Object.entries(book.undone)]
+  const timesOf = ({ key, is_undo }: { key: string; is_undo: boolean }) => (is_undo ? book.undone : book.paid)[key] ?? 0
+  return {
+    lost: effects
+      .filter((effect) => effect.status === 'succeeded' && timesOf(effect) === 0)
+      .map(({ key }) => `unpaid ${key}`),
+    doubled: entries.filter(([, times]) => times > 1).map(([key, times]) => `${key} ${times} times`),
+    phantom: entries
+      .filter(([key]) => rows.get(key)?.status !== 'succeeded')
+      .map(([key]) => `paid ${key}, which is ${rows.get(key)?.status ?? 'unknown'}`),
   }
 }
 

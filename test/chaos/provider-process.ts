@@ -7,6 +7,8 @@ export type Book = {
   readonly calls: number
   readonly paid: Readonly<Record<string, number>>
   readonly undone: Readonly<Record<string, number>>
+  /** Paid again by requests that arrived after the time limit of their own call. */
+  readonly late: Readonly<Record<string, number>>
 }
 
 export type Provider = { readonly url: string; book(): Promise<Book>; stop(): void }

@@ -9,11 +9,18 @@ import { openChance } from '../support/chance.ts'
 
 const [file = '', seed = '', latency = '0'] = process.argv.slice(2)
 const chance = openChance(seed)
-/** How often each key was paid and refunded. The file outlives the process; the maps are a copy. */
-const books = { paid: new Map<string, number>(), undone: new Map<string, number>() }
+/**
+ * How often each key was paid and refunded. `late`: paid again by a request that arrived after the time limit of its own call, from a caller that was frozen
+ * while it called. Without a key, no caller can prevent that. The file outlives the process; the maps are a copy.
+ */
+const books = {
+  paid: new Map<string, number>(),
+  undone: new Map<string, number>(),
+  late: new Map<string, number>(),
+}
 for (const line of readBook()) {
   const [kind, key] = line.split(' ')
-  if (kind === 'paid' || kind === 'undone') note(kind, key ?? '')
+  if (kind === 'paid' || kind === 'undone' || kind === 'late') note(kind, key ?? '')
 }
 let calls = 0
 
@@ -43,10 +50,17 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   const answer: Answer = (status, body) =>
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   if (url.pathname === '/book') {
-    return answer(200, { calls, paid: Object.fromEntries(books.paid), undone: Object.fromEntries(books.undone) })
+    const { paid, undone, late } = books
+    return answer(200, {
+      calls,
+      paid: Object.fromEntries(paid),
+      undone: Object.fromEntries(undone),
+      late: Object.fromEntries(late),
+    })
   }
   if (request.method === 'GET') return answer(200, { found: books.paid.has(key) })
   calls++
+  const isLate = Date.now() > Number(url.searchParams.get('until') ?? Number.POSITIVE_INFINITY)
   await sleep(Number(latency))
   switch (url.pathname) {
     // Always refused, for commands that wait for a cancellation.
@@ -58,6 +72,11 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
     // Refused until another run asks with a new key.
     case '/refused':
       return key.endsWith(':r2') ? payOnce(key, answer) : answer(422, { error: 'refused' })
+    // Down until another run asks with a new key.
+    case '/breaking':
+      return /:r\d+$/.test(key) ? payOnce(key, answer) : answer(503, { error: 'down' })
+    case '/declined':
+      return answer(422, { error: 'refused' })
     // Never reveals the outcome.
     case '/doubtful':
       write('paid', key)
@@ -71,7 +90,7 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
     case '/steady':
       return payOnce(key, answer)
     default:
-      return misbehave(url.pathname, key, request, answer)
+      return misbehave(url.pathname, key, isLate, request, answer)
   }
 }
 
@@ -80,13 +99,20 @@ function payOnce(key: string, answer: Answer): unknown {
   return answer(200, { key })
 }
 
-async function misbehave(path: string, key: string, request: IncomingMessage, answer: Answer): Promise<unknown> {
+async function misbehave(
+  path: string,
+  key: string,
+  isLate: boolean,
+  request: IncomingMessage,
+  answer: Answer,
+): Promise<unknown> {
   const mood = chance.whole(10)
   if (mood === 0) return answer(503, { error: 'down' })
   if (mood === 1) return answer(429, { error: 'slow down' })
   if (mood === 2) await sleep(chance.whole(120))
   // `keyed` deduplicates; `queryable` pays on every call.
-  if (path !== '/keyed' || !books.paid.has(key)) write('paid', key)
+  const isPaid = books.paid.has(key)
+  if (path !== '/keyed' || !isPaid) write(isLate && isPaid ? 'late' : 'paid', key)
   if (mood === 3) return answer(500, { error: 'broke after paying' })
   if (mood === 4) return request.socket.destroy()
   return answer(200, { key })

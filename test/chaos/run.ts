@@ -5,14 +5,18 @@ import { freezeServer } from './freeze-server.ts'
 import { killAtPoints } from './kill-points.ts'
 import { killEmbedded } from './kill-embedded.ts'
 import { killMigration } from './kill-migration.ts'
+import { killMissions, missionPoints } from './kill-missions.ts'
 import { killPostmaster } from './kill-postmaster.ts'
 import { killScheduler } from './kill-scheduler.ts'
 import { killSchedules } from './kill-schedules.ts'
 import { killServer } from './kill-server.ts'
+import { killSwarms, swarmPoints } from './kill-swarms.ts'
 import { killWork } from './kill-work.ts'
 import { whyNoPowerCut } from './loop-disk.ts'
 import type { Kill } from './path-points.ts'
 import { shareWork } from './share-work.ts'
+import { spendBudgets } from './spend-budgets.ts'
+import { stopUnderLoad } from './stop-agents.ts'
 import { readFlags } from '../../scripts/read-flags.ts'
 
 const { values, positionals } = readFlags({
@@ -53,6 +57,26 @@ const stories: Readonly<Record<string, Story>> = {
   migration: { rounds: 1_000_000, run: (events) => killMigration({ events }) },
   freeze: { rounds: 1, run: (times, { seed }) => freezeServer({ rounds: times, seed }) },
   workers: { rounds: 1, run: (times, { seed }) => shareWork({ rounds: times, seed }) },
+  stop: { rounds: 100, run: (rounds, round) => stopUnderLoad({ rounds, ...round }) },
+  budgets: { rounds: 200, run: (rounds, round) => spendBudgets({ rounds, spends: 2_000, ...round }) },
+  swarms: {
+    rounds: 60,
+    run: (kills, { seed, onRound: onKill }) => killSwarms({ kills, points: swarmPoints, seed, onKill }),
+  },
+  missions: {
+    rounds: 200,
+    run: (missions, { seed, onRound: onKill }) =>
+      killMissions({
+        seed,
+        missions,
+        tasksMax: 200,
+        inFlight: Math.min(100, missions),
+        points: missionPoints.map((point) => [point]),
+        together: 8,
+        kills: Math.ceil(missions / 10),
+        onKill,
+      }),
+  },
   scheduler: { rounds: 3_000, run: (kills, round) => killScheduler({ kills, ...round }) },
   'scheduler-calls': {
     rounds: 1_500,

@@ -47,6 +47,8 @@ export type ConnectorSubject = {
   readonly endless?: {
     readonly call: CaseCall
     arrange(): void | Promise<void>
+    /** Omitted: its provider has the call soon after the row is written. */
+    isHeld?(): boolean | Promise<boolean>
     isReleased(): boolean | Promise<boolean>
   }
   /** What people do before the first call, such as approving the definitions of a provider. */
@@ -183,6 +185,7 @@ export function describeConnector(name: string, open: () => Promise<ConnectorSub
       const calling = send(endless.call, undefined, stop.signal)
       // The row is written before the provider is called.
       await until(async () => (await gate.invocations()).some(({ status }) => status === 'started'), 'the call')
+      await until(() => endless.isHeld?.() ?? true, 'the provider to have the call')
       stop.abort()
       const result = await calling
       assert.deepEqual([result.ok, result.error?.error_class], [false, 'timeout'])

@@ -69,7 +69,9 @@ export function memoryStoreCases(name: string, open: () => Promise<OpenedStore>)
       assert.ok((await opened.store.insert(memory, actor, minute())).ok)
       const got = await opened.store.get({ workspaceId: memory.workspace_id, memoryId: memory.memory_id })
       const { derived_from: _d, supersedes: _s, embedding: _e, ...kept } = memory
-      assert.deepEqual(got, { ...kept, status: 'active', superseded_by: null, created_at: start, updated_at: start })
+      const { labels = [], ...record } = got ?? assert.fail('It is not there.')
+      assert.deepEqual(record, { ...kept, status: 'active', superseded_by: null, created_at: start, updated_at: start })
+      assert.deepEqual(labels, [], 'its command has none')
       assert.equal(await opened.store.get({ workspaceId: memory.workspace_id, memoryId: randomUUID() }), undefined)
     })
 

@@ -70,7 +70,7 @@ describe('an agent', () => {
     assert.equal(own.code, 77, 'not by the one for whom it acts')
 
     const inbox = await server.as(ownerKey, 'inbox', '--json')
-    assert.match(inbox.out, /Proposed by an agent, which says: .*Finance asked for the revenue of May\./)
+    assert.match(inbox.out, /Proposed by the agent planner, which says: .*Finance asked for the revenue of May\./)
     const approved = await server.as(ownerKey, 'approve', body.approval_id ?? '', '--reason', 'They may have it.')
     assert.equal(approved.code, 0, approved.err)
 

@@ -19,7 +19,7 @@ async function anOldCommand({ room, owner }: OperatedRoom): Promise<string> {
   return id
 }
 
-test('[PER-09] the command line counts, archives, shows and verifies old history, and doctor reads it from the files', async (t) => {
+test('[PER-09] [MIS-391] without an age every event is kept; the command line counts, archives, shows and verifies old history, and doctor reads it from the files', async (t) => {
   const operated = await openOperatedRoom(t)
   const { home, concordWith } = operated
   const id = await anOldCommand(operated)

@@ -20,7 +20,7 @@ describe('telemetry over processes', () => {
   let collector: ChildProcess
   let url: string
   let server: Served
-  let worker: ReturnType<typeof spawnConcord>
+  let worker: ReturnType<typeof spawnConcord> | undefined
   let key: string
   const env = () => ({
     CONCORD_HOME: join(folder, 'home'),
@@ -44,8 +44,16 @@ describe('telemetry over processes', () => {
     ask('/commands', { task_name, payload: { note } }, headers)
   const reaches = (command: Record<string, string>, status: string) =>
     until(async () => (await ask(`/commands/${command['command_id']}`))['status'] === status, status)
-  const shows = (metric: string, isWanted: (value: number) => boolean) =>
+  const shows = (metric: string, isWanted: (value: number) => boolean | Promise<boolean>) =>
     until(async () => isWanted((await seen()).metrics[metric] ?? Number.NaN), metric)
+  const countReached = async (status: string) => {
+    const [row] = await database.db.query<{ count: number }>(
+      `select count(*)::int as count from concord.domain_events
+       where event_type = 'status_changed' and payload->>'target_type' = 'command' and payload->>'to' = $1`,
+      [status],
+    )
+    return row?.count
+  }
 
   before(async () => {
     database = await openTestDb()
@@ -61,13 +69,14 @@ describe('telemetry over processes', () => {
     key = (await readFile(server.keyFile, 'utf8')).trim()
   })
   after(async () => {
-    await endProcess(server)
+    // The worker of a test that failed is still there.
+    for (const running of [worker, server]) if (running) await endProcess(running)
     collector.kill('SIGKILL')
     await database.close()
     await rm(folder, { recursive: true, force: true })
   })
 
-  test('[EVT-04] a command that one process takes and another runs is one trace, and the metrics follow it', {
+  test('[EVT-04] [MIS-339] a command that one process takes and another runs is one trace, and the metrics follow it', {
     timeout: 300_000,
   }, async () => {
     const hex = '4bf92f3577b34da6a3ce929d0e0e4736'
@@ -80,7 +89,12 @@ describe('telemetry over processes', () => {
     await reaches(asked, 'succeeded')
     await shows('server concord_workers{}', (value) => value === 1)
     await shows('server concord_queue_lag_seconds{}', (value) => value === 0)
-    await shows('worker concord_command_statuses{status=succeeded}', (value) => value === 1)
+    await shows('worker concord_transaction_conflicts{}', (value) => value >= 0)
+    // The worker also runs what is due every five minutes, so one command is not always the only one.
+    await shows(
+      'worker concord_command_statuses{status=succeeded}',
+      async (n) => n === (await countReached('succeeded')),
+    )
 
     const agreed = await submit('Pay when agreed', 'agreed')
     await reaches(agreed, 'waiting_for_approval')
@@ -101,6 +115,7 @@ describe('telemetry over processes', () => {
 
     const text = await (await fetch(`${server.address}/metrics`)).text()
     assert.match(text, /^concord_stuck\{[^}]*\} 1$/m)
+    assert.match(text, /^concord_mission_event_bytes\{[^}]*table="missions\.orchestration_events"[^}]*\} [1-9]/m)
 
     // A process sends its last spans when it ends.
     await endProcess(worker)

@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { readConfig } from '../../src/app/config.ts'
 import { openLog } from '../../src/app/log.ts'
-import { openArtifacts, openWork } from '../../src/app/open-work.ts'
+import { openArtifacts } from '../../src/app/open-artifacts.ts'
+import { openWork } from '../../src/app/open-work.ts'
 import { writeArtifact } from '../../src/domains/artifacts/index.ts'
 import {
   actingFor,
@@ -17,6 +18,7 @@ import {
   type ProposeAction,
   type ProposedAction,
   proposeMemory,
+  stopDefinitions,
 } from '../../src/domains/commands/index.ts'
 import type { Principal } from '../../src/domains/identity/index.ts'
 import type { RunScope } from '../../src/domains/memory/index.ts'
@@ -66,6 +68,55 @@ export function propose(room: TestRoom, principal: Principal, action: Proposal):
   return driveUntil(room, proposed)
 }
 
+export type TestRun = { readonly agentRunId: string; readonly commandId: string }
+
+type RunTools = {
+  readonly tools?: readonly string[]
+  readonly forbidden?: readonly string[]
+  readonly connectors?: readonly string[]
+}
+
+/** A run at work, asked for by the writer. `more` replaces columns of its row. */
+export async function aRunAtWork(
+  room: Pick<TestRoom, 'db' | 'clock' | 'tenant' | 'submit'>,
+  { tools = [], forbidden = [], connectors = [] }: RunTools,
+  more: Readonly<Record<string, unknown>> & { readonly command_id?: string } = {},
+): Promise<TestRun> {
+  const commandId = more.command_id ?? (await room.submit({ subject: 'a run' }))
+  const agentRunId = room.clock.newId()
+  const lists = { allowed_tools: tools, forbidden_tools: forbidden, allowed_connectors: connectors }
+  const of = { workspace_id: room.tenant.workspace.id, command_id: commandId }
+  const parent_agent_run_id = more['parent_agent_run_id']
+  // A run of a parent has a swarm, and the request of the parent.
+  const below = { swarm_run_id: room.clock.newId(), invocation_id: room.clock.newId() }
+  const swarm = { execution_mode: 'hierarchical', join_strategy: 'all_success', status: 'running', objective: 'x' }
+  const request = { invocation_type: 'spawn', delegated_goal: 'find out', max_steps: 5, spawn_depth: 1 }
+  await room.db.transaction(async (tx) => {
+    if (parent_agent_run_id !== undefined)
+      await insertRow(tx, 'concord.swarm_runs', { ...of, ...swarm, swarm_run_id: below.swarm_run_id })
+    await insertRow(tx, 'concord.agent_runs', {
+      ...of,
+      agent_run_id: agentRunId,
+      agent_name: 'Ada',
+      agent_role: 'analyst',
+      status: 'running',
+      goal: 'find out',
+      ...Object.fromEntries(Object.entries(lists).map(([column, names]) => [column, JSON.stringify(names)])),
+      ...(parent_agent_run_id === undefined ? {} : { ...below, spawn_depth: 1 }),
+      ...more,
+    })
+    if (parent_agent_run_id !== undefined)
+      await insertRow(tx, 'concord.agent_invocations', {
+        ...of,
+        ...request,
+        ...below,
+        parent_agent_run_id,
+        child_agent_run_id: agentRunId,
+      })
+  })
+  return { agentRunId, commandId }
+}
+
 type Answer = { readonly status: number; readonly body: Record<string, unknown> }
 
 export type AgentApi = {
@@ -83,7 +134,8 @@ export type AgentApi = {
 /** The API with the tools of agents. Turns run while a request waits for its answer. */
 export async function openAgentApi(invited: CountedInvited = 'by_others'): Promise<AgentApi> {
   const api = await openTestApi()
-  const room = openRoomOn(api.world, api.ours, countingInvited(invited), agentTools)
+  const more = () => [...agentTools(), ...stopDefinitions(() => room.world)]
+  const room: TestRoom = openRoomOn(api.world, api.ours, countingInvited(invited), more)
   const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
   const writer = api.ours.people.writer.key
   const ask = async (path: string, method: string, body: unknown, key: string): Promise<Answer> => {

@@ -16,7 +16,7 @@ import {
   submitCommand,
   type SubmitCommand,
 } from '../../src/domains/commands/index.ts'
-import { fenceToken, type Next } from '../../src/runtime/index.ts'
+import { fenceToken, type Next, type Process } from '../../src/runtime/index.ts'
 import type { Db } from '../../src/store/db.ts'
 import { FakeProvider } from './fake-providers.ts'
 import { type ChildStarter, testDefinitions } from './projects/commands.ts'
@@ -32,6 +32,8 @@ export type TestRoom = {
   readonly catalog: Catalog
   readonly approvals: ApprovalDeps
   readonly woken: string[]
+  /** Processes of other kinds that were woken. */
+  readonly others: Process[]
   /** Submits as the writer of the tenant. */
   submit(payload: Record<string, unknown>, more?: Partial<SubmitCommand>): Promise<string>
   /** Runs one turn with a new fence token. */
@@ -104,6 +106,7 @@ export function openRoomOn(
 ): TestRoom {
   const provider = new FakeProvider()
   const woken: string[] = []
+  const others: Process[] = []
   const children = (): ChildStarter => async (call) =>
     room.submit(
       { subject: 'child', ...(call.payload['child'] as object | undefined) },
@@ -118,6 +121,7 @@ export function openRoomOn(
     catalog,
     wake: async ({ kind, id }) => {
       if (kind === COMMAND_KIND) woken.push(id)
+      else others.push({ kind, id })
     },
     sleep,
   })
@@ -139,6 +143,7 @@ export function openRoomOn(
     catalog,
     approvals,
     woken,
+    others,
     async submit(payload, more = {}) {
       const by = { id: `user:${writer.userId}`, kind: 'user' as const, traceId: TRACE, principal: writer }
       const submitted = await submitCommand(world, by, {

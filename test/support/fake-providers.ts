@@ -87,6 +87,8 @@ export class Desk {
   readonly seen: ConnectorCall[] = []
   readonly troubles: ('lost_before' | 'lost_after')[] = []
   refusedTitle = ''
+  /** Runs once, during the next call that opens a ticket. */
+  meanwhile: (() => Promise<void>) | undefined
 
   async call(call: ConnectorCall): Promise<ConnectorResult> {
     this.seen.push(call)
@@ -96,6 +98,9 @@ export class Desk {
       for (const ticket of this.tickets.values()) if (ticket.id === input['id']) ticket.open = false
       return succeeded({ closed: input['id'] ?? null })
     }
+    const { meanwhile } = this
+    this.meanwhile = undefined
+    await meanwhile?.()
     const trouble = this.troubles.shift()
     if (input['title'] === this.refusedTitle) throw new ConnectorFailure('validation_error', 'no such queue', 'no')
     if (trouble === 'lost_before') throw new ConnectorFailure('transient_connector_error', 'connection lost', 'unknown')

@@ -41,7 +41,7 @@ const endless: readonly (readonly [RegExp, RegExp])[] = [
 
 /** Ids, digests and credentials. Where a guide shows one, the newest of its kind that was printed takes its place. */
 const ID =
-  /\b(cmd|art|appr|deleg|job|memcon|memcand|trace|ck|evt|user|sched|resv)_(?:…|[0-9a-zA-Z_-]{20,})|\bsha256:(?:…|[0-9a-f]{64}|[0-9a-f]{12}…)/g
+  /\b(cmd|art|appr|deleg|job|memcon|memcand|trace|ck|evt|user|sched|resv|stop|swarm|agent|mission)_(?:…|[0-9a-zA-Z_-]{20,})|\bsha256:(?:…|[0-9a-f]{64}|[0-9a-f]{12}…)/g
 
 export type Checkout = {
   readonly folder: string

@@ -40,6 +40,12 @@ export type Said = {
 }
 
 /** Runs one command line against these answers; every other request gets a 404. */
+/** A body of lines is the list of its lines. */
+function bodyOf(text: string, type: string | undefined): unknown {
+  if (text === '') return undefined
+  return type === 'application/x-ndjson' ? text.trimEnd().split('\n') : JSON.parse(text)
+}
+
 export async function runAgainst(
   answers: Answers,
   args: readonly string[],
@@ -62,7 +68,7 @@ export async function runAgainst(
     request.on('end', () => {
       const line = `${request.method} ${request.url}`
       const text = Buffer.concat(chunks).toString()
-      heard.push({ line, body: text === '' ? undefined : JSON.parse(text), headers: request.headers })
+      heard.push({ line, body: bodyOf(text, request.headers['content-type']), headers: request.headers })
       more.onHeard?.(heard.length)
       const turn = given.get(line) ?? 0
       given.set(line, turn + 1)
@@ -72,7 +78,7 @@ export async function runAgainst(
       if (answer === 'silence') return
       const isProblem = answer instanceof Problem
       response.writeHead(isProblem ? answer.status : 200, {
-        'content-type': 'application/json',
+        'content-type': isProblem ? 'application/problem+json' : 'application/json',
         ...(more.version === undefined ? {} : { 'x-concord-version': more.version }),
       })
       response.end(answer instanceof EventFrames ? answer.text : JSON.stringify(isProblem ? answer.body : answer))
@@ -124,6 +130,7 @@ export function aCommandView(more: Partial<z.infer<typeof commandView>> = {}): z
     attempt: 1,
     current_step: null,
     waiting_reason: null,
+    labels: [],
     trace_id: 'trace_4bf92f3577b34da6a3ce929d0e0e4736',
     created_at: '2026-05-01T10:00:00.000Z',
     updated_at: '2026-05-01T10:00:01.000Z',

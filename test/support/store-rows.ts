@@ -4,6 +4,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../src/store/statement.ts'
+import { budgetRows } from './budget-rows.ts'
+import { missionRows, putMissionRows } from './mission-rows.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 type Asks = Pick<Sql, 'query'>
@@ -22,47 +24,35 @@ export function journalOf(event: Row): string {
 }
 
 const hash32 = (fill: number): Buffer => Buffer.alloc(32, fill)
+const hexHash = hash32(3).toString('hex')
 
 /** One row of everything that a workspace can hold. */
-export type StoreRows = Readonly<
-  Record<
-    | 'org'
-    | 'user'
-    | 'other'
-    | 'role'
-    | 'workspace'
-    | 'command'
-    | 'parent'
-    | 'swarm'
-    | 'agent'
-    | 'effect'
-    | 'approval'
-    | 'artifact'
-    | 'memory'
-    | 'summary'
-    | 'candidate'
-    | 'invocation',
-    string
-  >
->
+const worldIds = [
+  'org',
+  'user',
+  'other',
+  'role',
+  'workspace',
+  'command',
+  'parent',
+  'swarm',
+  'agent',
+  'child',
+  'effect',
+  'approval',
+  'artifact',
+  'memory',
+  'summary',
+  'candidate',
+  'invocation',
+  'account',
+  'mission',
+  'task',
+] as const
+export type StoreRows = Readonly<Record<(typeof worldIds)[number], string>>
 
 export const aStoreRowsOf = (ids: Partial<StoreRows> = {}): StoreRows => ({
-  org: randomUUID(),
-  user: randomUUID(),
-  other: randomUUID(),
-  role: randomUUID(),
-  workspace: randomUUID(),
-  command: randomUUID(),
-  parent: randomUUID(),
-  swarm: randomUUID(),
-  agent: randomUUID(),
-  effect: randomUUID(),
-  approval: randomUUID(),
-  memory: randomUUID(),
-  summary: randomUUID(),
-  candidate: randomUUID(),
-  artifact: randomUUID(),
-  invocation: randomUUID(),
+  ...(Object.fromEntries(worldIds.map((name) => [name, randomUUID()])) as StoreRows),
   ...ids,
 })
 
@@ -125,24 +115,49 @@ export const rowsOf = {
     child_command_id: command,
     parent_command_id: parent,
   }),
-  'concord.swarm_runs': ({ workspace, command }: StoreRows) => ({
+  // Of the command without a swarm and a run: one of each lives for a command.
+  'concord.swarm_runs': ({ workspace, parent }: StoreRows) => ({
     swarm_run_id: randomUUID(),
     workspace_id: workspace,
-    command_id: command,
+    command_id: parent,
     status: 'created',
     objective: 'find out',
     execution_mode: 'parallel',
     join_strategy: 'all_success',
   }),
-  'concord.agent_runs': ({ workspace, command, swarm }: StoreRows) => ({
+  'concord.agent_runs': ({ workspace, parent, swarm }: StoreRows) => ({
     agent_run_id: randomUUID(),
     workspace_id: workspace,
-    command_id: command,
+    command_id: parent,
     swarm_run_id: swarm,
     agent_name: 'Ada',
     agent_role: 'analyst',
     status: 'created',
     goal: 'find out',
+  }),
+  'concord.agent_invocations': ({ workspace, command, swarm, agent, child }: StoreRows) => ({
+    invocation_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    swarm_run_id: swarm,
+    parent_agent_run_id: agent,
+    child_agent_run_id: child,
+    invocation_type: 'spawn',
+    delegated_goal: 'find out',
+    max_steps: 5,
+    spawn_depth: 1,
+  }),
+  'concord.agent_messages': ({ workspace, agent }: StoreRows) => ({
+    agent_message_id: randomUUID(),
+    workspace_id: workspace,
+    agent_run_id: agent,
+    position: 1,
+    turn: 0,
+    message_role: 'user',
+    message_type: 'instruction',
+    content: '"find out"',
+    digest: hexHash,
+    size_bytes: 10,
   }),
   'concord.domain_effects': ({ workspace, command }: StoreRows) => ({
     domain_effect_id: randomUUID(),
@@ -302,6 +317,7 @@ export const rowsOf = {
     status: 'started',
     request_payload: {},
   }),
+  ...budgetRows,
   'concord.notification_reads': ({ workspace, invocation, user }: StoreRows) => ({
     workspace_id: workspace,
     connector_invocation_id: invocation,
@@ -316,6 +332,7 @@ export const rowsOf = {
     seen_hash: 'sha256:1',
     seen_at: '2026-05-01Z',
   }),
+  ...missionRows,
 } as const satisfies Record<string, (world: StoreRows) => Row>
 
 export type TableName = keyof typeof rowsOf
@@ -336,8 +353,12 @@ export async function insertStoreRows(sql: Asks, world: StoreRows = aStoreRowsOf
   await put('concord.commands', { command_id: world.parent })
   await put('concord.commands', { command_id: world.command })
   await put('concord.command_dependencies')
-  await put('concord.swarm_runs', { swarm_run_id: world.swarm })
-  await put('concord.agent_runs', { agent_run_id: world.agent })
+  await put('concord.swarm_runs', { swarm_run_id: world.swarm, command_id: world.command })
+  await put('concord.agent_runs', { agent_run_id: world.agent, command_id: world.command })
+  const ended = { status: 'succeeded', completed_at: '2026-05-01Z', end_reason: 'final_answer_created' }
+  await put('concord.agent_runs', { agent_run_id: world.child, ...ended })
+  await put('concord.agent_invocations')
+  await put('concord.agent_messages', { position: 0 })
   await put('concord.domain_effects', { domain_effect_id: world.effect })
   await put('concord.journal')
   await put('concord.domain_event_seals')
@@ -349,7 +370,11 @@ export async function insertStoreRows(sql: Asks, world: StoreRows = aStoreRowsOf
   await put('concord.artifacts', { artifact_id: world.artifact })
   await put('schedules.command_schedules')
   await put('concord.connector_invocations', { connector_invocation_id: world.invocation })
+  await put('concord.budget_accounts', { account_id: world.account })
+  await put('concord.budget_entries')
+  await put('concord.model_quarantines')
   await put('concord.notification_reads')
   await put('concord.connector_definitions')
+  await putMissionRows(put, world)
   return world
 }

@@ -7,8 +7,8 @@ export async function openTokenProvider() {
   const provider = { issuer: 'https://id.example.com/', audience: 'concord', jwks: { keys: { keys } } }
   return {
     provider,
-    sign: (sub: string, exp: number) =>
-      new SignJWT({ iss: provider.issuer, aud: provider.audience, sub, exp })
+    sign: (sub: string, exp: number, aud: string | string[] = provider.audience) =>
+      new SignJWT({ iss: provider.issuer, aud, sub, exp })
         .setProtectedHeader({ alg: 'ES256', kid: 'k' })
         .sign(privateKey),
   }

@@ -8,8 +8,8 @@ import { readTree } from './tree.ts'
 const tree = readTree()
 const row = /^\| EVT-14 \|([^|]*)\|/m.exec(tree.get('docs/requirements/events.md') ?? '')?.[1] ?? ''
 const wanted = [...row.matchAll(/`([a-z_]+)`/g)].map(([, name = '']) => name)
-/** The room of agents will write the denial of a spawn; until then the row is not proven. */
-const hasAgents = [...tree.keys()].some((path) => path.startsWith('src/domains/agents/'))
+/** The swarms of the room of agents will write the denial of a spawn; until then the row is not proven. */
+const hasAgents = [...tree.keys()].some((path) => path.startsWith('src/domains/agents/swarms/'))
 
 test(`${hasAgents ? '[EVT-14] ' : ''}every event of a command is in the list of its writer`, () => {
   assert.equal(wanted.length, 24)

@@ -39,13 +39,10 @@ const inSqlite: readonly string[] = ['scheduler-job', 'scheduler-job-run', 'sche
 
 /** Machines without a table so far. An entry with a table is a mistake. */
 const withoutTable: readonly string[] = [
-  'agent-invocation',
   'registry-entity',
   'registry-version',
   'registry-binding',
   'registry-evaluation',
-  'mission-run',
-  'mission-task',
   'colony-mission',
   'colony-review',
   'colony-task',

@@ -18,7 +18,13 @@ const domain = ['zod', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'n
 const ground = ['kernel', 'contract', 'telemetry', 'store'] as const
 const withRuntime = [...ground, 'runtime', 'turns', 'domains/identity'] as const
 const withRegistry = [...withRuntime, 'domains/artifacts', 'domains/approvals', 'domains/registry'] as const
-const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/commands'] as const
+const withCommands = [
+  ...withRegistry,
+  'domains/memory',
+  'domains/connectors',
+  'domains/budgets',
+  'domains/commands',
+] as const
 const withAgents = [...withCommands, 'domains/agents'] as const
 const allDomains = [
   ...withAgents,
@@ -82,6 +88,7 @@ export const rooms: readonly Room[] = [
     enters: [...withRuntime, 'domains/artifacts', 'domains/approvals'],
     packages: [...domain, 'yaml'],
   },
+  { name: 'domains/budgets', enters: ground, packages: domain },
   { name: 'domains/memory', enters: withRegistry, packages: domain },
   {
     name: 'domains/connectors',
@@ -108,11 +115,15 @@ export const rooms: readonly Room[] = [
   },
   {
     name: 'domains/commands',
-    enters: [...withRegistry, 'domains/memory', 'domains/connectors'],
+    enters: [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/budgets'],
     packages: [...domain, 'yaml'],
   },
   { name: 'domains/command-schedules', enters: withCommands, packages: domain },
-  { name: 'domains/agents', enters: withCommands, packages: [...domain, 'ai', '@modelcontextprotocol/client'] },
+  {
+    name: 'domains/agents',
+    enters: withCommands,
+    packages: [...domain, 'ai', '@ai-sdk/openai-compatible', 'node:fs/promises', 'node:http', 'node:os'],
+  },
   { name: 'domains/missions', enters: withAgents, packages: domain },
   { name: 'domains/colony', enters: withAgents, packages: domain },
   {
@@ -123,7 +134,7 @@ export const rooms: readonly Room[] = [
   // Data only: the refusal tables of all rooms.
   { name: 'refusals', enters: ['kernel'], packages: [] },
   { name: 'api', enters: [...allDomains, 'refusals'], packages: ['hono', '@hono/*', 'zod', 'node:*'] },
-  { name: 'mcp', enters: allDomains, packages: ['@modelcontextprotocol/*', 'hono', 'zod', 'node:*'] },
+  { name: 'mcp', enters: [...allDomains, 'refusals'], packages: ['@modelcontextprotocol/server', 'zod'] },
   // Runs in browsers too.
   { name: 'client', enters: [], packages: ['openapi-fetch'] },
   {

@@ -1,4 +1,4 @@
-/** No code decides from events, and none searches for work among effects. */
+/** No code decides from events, none searches for work among effects, and each view reads the tables of its own side. */
 import { type Finding, lineAt } from './finding.ts'
 import { isTest, sources, type Tree } from './tree.ts'
 
@@ -20,6 +20,12 @@ const eventReaders: Readonly<Record<string, string>> = {
     'compares rows with their events, for a person who examines an installation; decides nothing',
   'src/domains/commands/invariants/invariants.ts':
     'compares rows with their events, for a person who examines an installation; decides nothing',
+  'src/domains/agents/swarms/verify-authority.ts':
+    'compares the authority of runs with the events of their start, for a person who examines it; decides nothing',
+  'src/domains/missions/turn.ts': 'names the person who cancelled, for the event of the mission; decides nothing',
+  'src/domains/agents/events.ts': 'shows the steps of a run to people',
+  'src/domains/agents/run-invariants.ts':
+    'compares runs with their steps, for a person who examines an installation; decides nothing',
 }
 
 export function checkEventReaders(tree: Tree): Finding[] {
@@ -53,4 +59,29 @@ export function checkEffectReaders(tree: Tree): Finding[] {
 function isNamedOrCounted(text: string, at: number): boolean {
   const statement = text.slice(text.lastIndexOf('`', at), text.indexOf('`', at))
   return /\b(?:command_id|domain_effect_id)\s*=/.test(statement) || /count\(\*\)/.test(statement)
+}
+
+/** Readers of the tables of the runtime outside of it, each with its purpose; none of them is a view of the business. */
+const runtimeReaders: Readonly<Record<string, string>> = {
+  'src/app/watch-clock.ts': 'compares the clock with the times that the runtime has written',
+  'src/app/examine.ts': 'shows an operator how many processes are stuck',
+  'src/testing/open-test-concord.ts': 'wakes schedules after a test has moved the clock',
+}
+
+/** A view of the business reads the tables of Concord, a view of the execution those of the runtime, and no statement reads both. */
+export function checkViewReaders(tree: Tree): Finding[] {
+  const ofRuntime = (path: string) => path.startsWith('src/runtime/')
+  const find = (path: string, text: string, schemas: string, problem: string) =>
+    [...text.matchAll(new RegExp(`\\b(?:from|join|into|update)\\s+(?:${schemas})\\.[a-z]`, 'g'))].map(({ index }) => ({
+      path,
+      line: lineAt(text, index),
+      problem,
+    }))
+  return sources(tree, 'src')
+    .filter(([path]) => !isTest(path) && !Object.hasOwn(runtimeReaders, path))
+    .flatMap(([path, text]) =>
+      ofRuntime(path)
+        ? find(path, text, 'concord|identity|schedules', 'reads tables of Concord: the runtime knows processes alone')
+        : find(path, text, 'runtime|dbos', 'reads tables of the runtime: ask its port, or say in row-readers.ts why'),
+    )
 }

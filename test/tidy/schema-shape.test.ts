@@ -53,7 +53,7 @@ describe('the shape of the schema', () => {
       ),
       [`${readmePath}: does not tell of concord.command_notes`],
     )
-    assertFindings(found(readmePath, 'swarm_runs, agent_runs', 'swarm_runs, agent_runs, agent_notes'), [
+    assertFindings(found(readmePath, 'swarm_runs, agent_runs,', 'swarm_runs, agent_notes, agent_runs,'), [
       `${readmePath}: documents concord.agent_notes, which does not exist`,
     ])
   })

@@ -23,6 +23,8 @@ const appendOnly = [
   'concord.domain_event_seals',
   'concord.history_archives',
   'concord.memory_reads',
+  'concord.budget_entries',
+  'missions.orchestration_events',
 ] as const
 
 /** Columns to which a new type, project or provider adds without a migration. */
@@ -38,6 +40,8 @@ const extensible = [
   'concord.agent_runs',
   'concord.swarm_runs',
   'schedules.command_schedules',
+  'missions.orchestration_runs',
+  'missions.orchestration_tasks',
 ] as const
 
 /** Columns that locate content instead of holding it. */

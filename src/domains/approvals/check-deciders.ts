@@ -253,20 +253,25 @@ export async function listBlocked(db: Db): Promise<readonly (Blocked & { readonl
   return found
 }
 
-/** The same check for requests of one command that are not stored yet; null for one that could be decided. */
-export async function findRequestsBlocked(
+/** Who can decide a request that is not stored yet. */
+export type RequestStanding = Omit<Standing, 'elsewhere'>
+
+/** The same check for requests of one command that are not stored yet. With `among`, as if only these persons (`user:<uuid>`) existed. */
+export async function findRequestStandings(
   sql: Sql,
   types: ApprovalTypes,
   workspaceId: string,
   requests: readonly ApprovalRequest[],
-): Promise<Decision<readonly (Blocked | null)[]>> {
+  among?: readonly string[],
+): Promise<Decision<readonly RequestStanding[]>> {
   const asked: Asking[] = []
   for (const request of requests) {
     const asking = askingOf(types, request)
     if (!asking.ok) return asking
     asked.push(asking.value)
   }
-  const persons = await listAsked(sql, workspaceId, asked)
+  const active = await listAsked(sql, workspaceId, asked)
+  const persons = among ? active.filter((person) => among.includes(personOf(person))) : active
   // All requests of one command have one requester. A stored approval keeps the issuers.
   const [requester = ''] = asked.map(({ requested_by }) => requested_by)
   const [userId] = personIdsOf([requester])
@@ -275,7 +280,11 @@ export async function findRequestsBlocked(
   return accept(
     known.map((each) => {
       const others = known.filter((other) => other !== each)
-      return checkDeciders(each, persons, others) ?? null
+      return {
+        blocked: checkDeciders(each, persons, others),
+        could: ableOf(each, persons, others).map(({ externalId }) => externalId),
+        notCounted: listNotCounted(each, persons),
+      }
     }),
   )
 }

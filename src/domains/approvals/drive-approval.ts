@@ -4,6 +4,7 @@
  */
 import { type Actor, bySystem } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
+import { cutText } from '#kernel/cut-text'
 import { redactText } from '#kernel/secret-shapes'
 import { isUuid } from '#kernel/ids'
 import type { Drive, Next } from '#runtime'
@@ -75,7 +76,7 @@ export async function recordResumedApproval(
   const approval = isUuid(id) ? await findApprovalOfTurn(tx, id) : undefined
   if (!approval) return false
   const at = await findDatabaseTime(tx)
-  const payload = { why, reason: redactText(reason).slice(0, REASON_CHARS_MAX) }
+  const payload = { why, reason: cutText(redactText(reason), REASON_CHARS_MAX) }
   await approvalTable.append(tx, approval, actorAs(by, 'operator'), { type: 'approval_resumed', at, newId, payload })
   return true
 }

@@ -3,8 +3,10 @@ export {
   approvalHash,
   type ApprovalRequest,
   type ApprovedContent,
+  type DecisionValue,
   decisionValues,
   editsOf,
+  type Resume,
   resumeSteps,
   type StoredApproval,
   type ReviewPacket,
@@ -40,7 +42,7 @@ export {
   toApprovalView,
   toResolvedApprovalView,
 } from './contract.ts'
-export { findRequestsBlocked, findStanding, listBlocked, type Standing } from './check-deciders.ts'
+export { findRequestStandings, findStanding, listBlocked, type Standing } from './check-deciders.ts'
 export { appChannel, openSignedPost, webhookChannel } from './notify-approvers.ts'
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive, recordResumedApproval } from './drive-approval.ts'
 export {
@@ -55,6 +57,7 @@ export {
   checkApproved,
   findOldestPending,
   findPending,
+  findUsualWaits,
   getApproval,
   listApprovals,
   listEdits,

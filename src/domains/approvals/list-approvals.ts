@@ -250,3 +250,18 @@ export async function findOldestPending(sql: Sql): Promise<number | undefined> {
   const [row] = await sql.run(findOldest, [])
   return row?.age_ms ?? undefined
 }
+
+/** $1 workspace, $2 approvers. */
+const usualWaits = statement<{ readonly approver: string; readonly wait_ms: string }>(
+  'approvals.usual_waits',
+  `select n.approver, percentile_disc(0.5) within group (order by (extract(epoch from n.decided_at - n.created_at) * 1000)::bigint) as wait_ms
+     from (select t.approver, t.decided_at, t.created_at from concord.approvals t where t.workspace_id = $1::uuid
+            order by t.approval_id desc limit 500) n
+    where n.approver = any($2::text[]) and n.decided_at is not null group by n.approver`,
+)
+
+/** How long each approver usually takes to decide, in milliseconds. One who has not decided yet is absent. */
+export async function findUsualWaits(sql: Sql, workspaceId: string, approvers: readonly string[]) {
+  const waits = await sql.run(usualWaits, [workspaceId, approvers])
+  return new Map(waits.map(({ approver, wait_ms }) => [approver, Number(wait_ms)]))
+}

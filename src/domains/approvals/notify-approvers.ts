@@ -4,6 +4,7 @@ import type { Clock, Random } from '#kernel/clock'
 import { encodeId } from '#kernel/ids'
 import { decideRetry } from '#kernel/retry'
 import { outboxRetry } from '#kernel/retry-policy'
+import { cutText } from '#kernel/cut-text'
 import { redactText } from '#kernel/secret-shapes'
 import { type Sql, statement } from '#store'
 import { findDatabaseTime } from './approval.ts'
@@ -187,7 +188,7 @@ function failedFact(
     notice,
     attempt,
     // A receiver may repeat a rejected credential in its error.
-    error: redactText(text.replaceAll('\0', '')).slice(0, ERROR_LENGTH_MAX),
+    error: cutText(redactText(text.replaceAll('\0', '')), ERROR_LENGTH_MAX),
     retry_at: nextNoticeAt(attempt, at, random)?.toISOString() ?? null,
   }
   return { type: 'approval_notice_failed', at, payload, round: `${channel}:${notice}:${attempt}` }

@@ -38,15 +38,21 @@ export type Publication = {
   readonly published_at: string | null
 }
 
-export type StoredArtifact = RowOf<
-  'concord.artifacts',
-  {
-    readonly metadata: ArtifactMetadata
-    readonly lineage: Lineage
-    /** The current publications, oldest first; `published_to` is the newest. */
-    readonly publications: readonly Publication[]
-  }
->
+export type StoredArtifact = Omit<
+  RowOf<
+    'concord.artifacts',
+    {
+      readonly metadata: ArtifactMetadata
+      readonly lineage: Lineage
+      /** The current publications, oldest first; `published_to` is the newest. */
+      readonly publications: readonly Publication[]
+    }
+  >,
+  'labels'
+> & {
+  /** Passed on by the database; absent in a row that this process is about to write. */
+  readonly labels?: readonly string[]
+}
 
 export const artifactVisibilities = ['private', 'workspace'] as const
 export type ArtifactVisibility = (typeof artifactVisibilities)[number]

@@ -1,6 +1,6 @@
 /** The API shapes of this room: an artifact, its lineage and its transitions. */
 import { z } from 'zod'
-import { idView, orNull, textField, textView, timeView } from '#contract'
+import { idView, labelsView, orNull, textField, textView, timeView } from '#contract'
 import { encodeId, isUuid } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { nextStates, statesOf } from '#kernel/machine'
@@ -46,6 +46,7 @@ export const artifactView = z
     sources: z
       .array(z.object({ kind: z.enum(sourceKinds), id: z.string() }))
       .meta({ description: 'What it was made from.' }),
+    labels: labelsView(),
     metadata: z.record(z.string(), z.unknown()).meta({ description: 'Data that its maker stored with it.' }),
   })
   .meta({ id: 'Artifact', description: 'A thing that work produced.' })
@@ -117,6 +118,7 @@ export function toArtifactView(artifact: StoredArtifact): ArtifactView {
     retain_until: orNull(artifact.retain_until, formatInstant),
     hold_reason: artifact.hold_reason,
     has_content: !artifact.location.startsWith('removed:'),
+    labels: [...(artifact.labels ?? [])],
     sources: artifact.lineage.sources.map(({ kind, id }) => ({ kind, id: encodeId(kind, id) })),
     metadata,
   }

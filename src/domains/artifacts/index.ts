@@ -17,7 +17,7 @@ export {
   openArtifactTypes,
   sharingRules,
 } from './artifact-type.ts'
-export { type BlobStore, openContent, parseRange, sweepBlobs } from './blob-store.ts'
+export { type BlobStore, openContent, parseRange, readArtifactText, sweepBlobs } from './blob-store.ts'
 export { type ArtifactDraft } from './check-draft.ts'
 export {
   artifactStatus,
@@ -29,7 +29,13 @@ export {
   toArtifactView,
 } from './contract.ts'
 export { openDiskStore } from './disk-store.ts'
-export { getArtifact, listArtifacts, listCommandsOfHeldArtifacts, readLineage } from './read-artifacts.ts'
+export {
+  getArtifact,
+  listArtifacts,
+  listCommandsOfHeldArtifacts,
+  listSwarmArtifacts,
+  readLineage,
+} from './read-artifacts.ts'
 export {
   type ArtifactWriter,
   openArtifactWriter,

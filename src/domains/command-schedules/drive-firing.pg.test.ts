@@ -274,12 +274,14 @@ describe('schedules of the catalog', () => {
     assert.deepEqual(await live(), [
       { name: 'expire_pending_approvals', cron: '*/5 * * * *', enabled: true, created_role: 'system' },
       { name: 'memory_decay_review', cron: '0 3 * * *', enabled: true, created_role: 'system' },
+      { name: 'repair_missions', cron: '*/10 * * * *', enabled: true, created_role: 'system' },
     ])
     assert.deepEqual(
       shippedSchedules.map(({ name, command_type, cron, queue }) => [name, command_type, cron, queue]),
       [
         ['expire_pending_approvals', 'expire_approvals', '*/5 * * * *', 'scheduled_maintenance'],
         ['sync_connector_metadata', 'sync_connector_metadata', '0 * * * *', 'scheduled_maintenance'],
+        ['repair_missions', 'repair_missions', '*/10 * * * *', 'scheduled_maintenance'],
         ['memory_decay_review', 'review_stale_memory', '0 3 * * *', 'scheduled_maintenance'],
       ],
     )
@@ -345,7 +347,7 @@ describe('schedules of the catalog', () => {
     await bench.restart()
     assert.deepEqual(
       (await live()).map(({ name }) => name),
-      ['expire_pending_approvals', 'memory_decay_review'],
+      ['expire_pending_approvals', 'memory_decay_review', 'repair_missions'],
     )
     // The clock is moved faster than firings look at their commands: the one before must be over, or the next would be left out.
     await bench.rest()

@@ -36,6 +36,7 @@ function aCommand(status: CommandState, more: Partial<StoredCommand> = {}): Stor
     ingress: 'user_request',
     payload: { subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] },
     payload_hash: 'h',
+    agent_run_id: null,
     context: {
       user_id: 'u',
       workspace_id: null,

@@ -31,6 +31,7 @@ import {
   type Seen,
   set,
   type Step,
+  STOPPED,
   emitEvent,
 } from './change.ts'
 import { inputDeadline } from './asks.ts'
@@ -120,6 +121,7 @@ export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: 
       return rest(null)
     case 'blocked': {
       const awaited = awaitedOf(found.effects)
+      if (!awaited && command.error === STOPPED) return goOn(seen, at)
       // Otherwise a person has been asked, and the answer wakes the command.
       return awaited ? settleAwaited(found, seen, awaited, at) : rest(null)
     }
@@ -312,6 +314,13 @@ function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, co
     ...awaitedChild,
   })
   return { changes: [failed, why, set({ cancellation_requested: true }), cancelled], next: proceed }
+}
+
+/** After a stop of agents. The lift wakes the command. */
+function goOn({ stop }: Seen, at: Date): Step {
+  if (stop === undefined) return need('stop')
+  if (stop) return rest(new Date(at.getTime() + LOOK_AGAIN_MS))
+  return { changes: [set({ error: null }), move('running', systemActor, { reason: 'stop_lifted' })], next: proceed }
 }
 
 /** Cancelling: the effect that had begun is settled first, and nothing new begins. */

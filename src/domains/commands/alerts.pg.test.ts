@@ -2,13 +2,17 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { listStatements } from '#store'
+import { openAccount, reserveCost, settleCost } from '#domains/budgets'
 import { listNotifications } from '#domains/connectors'
+import { bySystem } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import type { Process } from '#runtime'
+import { units } from '#test/budgets'
 import { dateAlerts, nextFence, openTestRoom, type TestRoom } from '#test/commands'
-import { accepted, aPerson, TRACE } from '#test/tenant'
-import { type Alert, ALERT_KIND, type AlertChannel, openAlertDrive, openAlertSweep } from './alerts.ts'
+import { accepted, anOrgRole, aPerson, TRACE } from '#test/tenant'
+import { ALERT_KIND, type AlertChannel, openAlertDrive, openAlertSweep } from './alerts.ts'
 import { actingFor } from './deps.ts'
+import type { Alert } from './incidents.ts'
 import { compensateCommand } from './change-command.ts'
 
 const BOOK_A = 'connector.hotel.book_a'
@@ -101,12 +105,12 @@ describe('alerts', () => {
     const next = `Run \`concord why ${shown}\` and correct the difference manually.`
     assert.equal(heard.length, 1)
     assert.equal(heard[0]?.id, encodeId('event', event.event_id))
-    const { type, status, command_id, admins, ...alert } = heard[0].alert
+    const { type, status, command_id, on_call, ...alert } = heard[0].alert
     assert.deepEqual(
       [type, status, command_id, alert.task, alert.requested_by, alert.what, alert.next, alert.trace_id],
       ['compensation.drift', 'compensated', shown, 'Work', requester, what, next, TRACE],
     )
-    assert.deepEqual(admins, [encodeId('user', room.tenant.people.admin.principal.userId)])
+    assert.deepEqual(on_call, [encodeId('user', room.tenant.people.admin.principal.userId)])
     assert.deepEqual(await inboxOf('admin'), [
       { command_id: id, subject: 'Work: compensation did not go as declared', text: `${what} ${next}` },
     ])
@@ -143,6 +147,52 @@ describe('alerts', () => {
       [id],
     )
     assert.deepEqual(drift, [])
+  })
+
+  test('[OPS-03] a breach of a budget and a model in quarantine reach the holders of the role for on-call, each once', async () => {
+    heard.length = 0
+    const commandId = await room.submit({ subject: 's', steps: [] })
+    const account = {
+      workspaceId: room.tenant.workspace.id,
+      accountId: room.clock.newId(),
+      at: room.clock.now(),
+      key: 'turn:1',
+      model: 'writer',
+      amount: units('1'),
+    }
+    const actor = bySystem(TRACE)
+    await room.db.transaction(async (tx) => {
+      accepted(await openAccount(tx, { ...account, commandId, parentId: null, limit: units('10') }))
+      accepted(await reserveCost(tx, account))
+      accepted(await settleCost(tx, actor, { ...account, amount: units('1.25') }))
+    })
+    const holder = await aPerson(room.clock, room.tenant, 'writer')
+    await anOrgRole(room.clock, room.tenant.orgId, 'pager', [holder])
+    const onCall = { ...deps(), onCallRole: 'pager' }
+    assert.deepEqual([await openAlertSweep(onCall)(), await openAlertSweep(onCall)()], [2, 0])
+    const before = (await inboxOf('admin')).length
+    for (const { id } of woken.splice(0)) {
+      for (const _ of [1, 2]) assert.deepEqual(await openAlertDrive(onCall)(id, nextFence()), { t: 'done' })
+    }
+    const budget = encodeId('budget', account.accountId)
+    assert.deepEqual(
+      heard
+        .map(({ alert }) => [alert.type, alert.command_id, alert.on_call] as const)
+        .toSorted(([one], [other]) => one.localeCompare(other)),
+      ['budget.breached', 'model.quarantined'].map((type) => [
+        type,
+        encodeId('command', commandId),
+        [encodeId('user', holder.principal.userId)],
+      ]),
+    )
+    const next = heard.map(({ alert }) => `${alert.what} ${alert.next}`).join('\n')
+    for (const part of ['0.250000 units', `concord budgets show ${budget}`, 'concord budgets lift writer'])
+      assert.ok(next.includes(part), next)
+    const userId = holder.principal.userId
+    const inbox = { workspaceId: room.tenant.workspace.id, userId, recipients: [encodeId('user', userId)] }
+    assert.equal((await listNotifications(room.db, inbox, { limit: 50 })).length, 2)
+    assert.equal((await inboxOf('admin')).length, before)
+    assert.equal((await records(commandId)).filter((what) => what.startsWith('alert_delivered')).length, 4)
   })
 
   test('[OPS-03] an incident of long ago is found by the next process that starts, and once by all sweepers of all processes', async () => {

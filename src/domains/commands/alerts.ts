@@ -1,42 +1,22 @@
 /**
- * Alerts operators of every compensation that drifted or failed: once per incident, on every channel. The incident is the event that is
- * committed with its cause. A sweep records the alert and wakes its process in one transaction, and a turn delivers it, so a crash loses no
- * alert. An external channel may receive one twice, with the same id.
+ * Alerts the people on call of every incident: once, on every channel. The incident is the event that is committed with its cause. A sweep records
+ * the alert and wakes its process in one transaction, and a turn delivers it, so a crash loses no alert. An external channel may receive one
+ * twice, with the same id.
  */
-import { showActor } from '#domains/approvals'
 import { postNotification } from '#domains/connectors'
 import { listActive } from '#domains/identity'
 import { eventBy } from '#kernel/actor'
 import type { Clock, NewId } from '#kernel/clock'
-import { encodeId } from '#kernel/ids'
 import type { Drive, Runtime } from '#runtime'
 import { appendEvents, type Db, eventIdOf, failpoint, type Sql, statement } from '#store'
 import { systemActor } from './change.ts'
-import { UNDO_COMMAND } from './undo-task.ts'
 import { type CommandEventType, commandLog } from './events.ts'
+import { type Alert, describeIncident, type Incident, incidentTypes } from './incidents.ts'
 
 export const ALERT_KIND = 'alert'
 export const ALERT_QUEUE = 'notifications'
 /** A receiver that does not answer is retried at least once a minute for about eight hours. Then the alert is listed as stuck. */
 export const ALERT_FAILURES_MAX = 500
-
-export type Alert = {
-  readonly type: 'compensation.drift' | 'compensation.failed'
-  readonly incident_id: string
-  readonly command_id: string
-  readonly workspace_id: string
-  readonly task: string
-  readonly status: string
-  readonly requested_by: string
-  /** What happened, and what a person should do next. */
-  readonly what: string
-  readonly next: string
-  readonly details: Readonly<Record<string, unknown>>
-  /** The administrators of the workspace, who are notified in the app. */
-  readonly admins: readonly string[]
-  readonly occurred_at: string
-  readonly trace_id: string
-}
 
 /** A way to reach operators outside the app. `deliver` throws when it fails, and is retried. */
 export type AlertChannel = {
@@ -51,29 +31,19 @@ type AlertDeps = {
   readonly newId: NewId
   readonly wake: Runtime['wake']
   readonly channels: readonly AlertChannel[]
-}
-
-type Incident = {
-  readonly event_id: string
-  readonly workspace_id: string
-  readonly command_id: string
-  readonly trace_id: string
-  readonly payload: Readonly<Record<string, unknown>>
-  readonly created_at: Date
-  readonly task: string
-  readonly status: string
-  readonly requested_by: string
-  readonly error: string | null
+  /** The organisation role of the people on call. */
+  readonly onCallRole?: string | undefined
 }
 
 /** The first condition is that of the index of incidents. `offset 0`: each incident finds its command, and no plan reads all commands. */
-const INCIDENT = `select e.event_id, j.workspace_id, j.command_id, j.trace_id, e.payload, j.created_at,
+const TYPES = incidentTypes.map((type) => `'${type}'`).join(', ')
+const INCIDENT = `select e.event_id, e.event_type, e.actor, j.workspace_id, j.command_id, j.trace_id, e.payload, j.created_at,
        c.task, c.status, c.requested_by, c.error
   from concord.journal j cross join lateral concord.unpack(j.entry_id, j.events) e
  cross join lateral (
        select coalesce(c.task_name, c.command_type) as task, c.status, c.requested_by, c.error
          from concord.commands c where c.workspace_id = j.workspace_id and c.command_id = j.command_id offset 0) as c
- where j.audit_type = 'compensation_drift' and e.event_type = 'compensation_drift'`
+ where j.audit_type in (${TYPES}) and e.event_type in (${TYPES})`
 
 /**
  * $1 the oldest time or null, $2 limit. Null reads from one day before this database got alerts (migration 17), so an
@@ -130,12 +100,12 @@ async function raise(deps: AlertDeps, incident: Incident): Promise<boolean> {
   return isOurs
 }
 
-/** Notifies the administrators in the app, then delivers on every channel. The runtime retries a failed turn. */
+/** Notifies the people on call in the app, then delivers on every channel. The runtime retries a failed turn. */
 export function openAlertDrive(deps: AlertDeps): Drive {
   return async (eventId, { signal }) => {
     const open = await findOpenIncident(deps, eventId)
     if (!open) return { t: 'done' }
-    await notifyAdmins(deps, open)
+    await notifyOnCall(deps, open)
     const failure = await deliverOutside(deps, open, signal)
     if (failure) throw failure
     return { t: 'done' }
@@ -145,11 +115,12 @@ export function openAlertDrive(deps: AlertDeps): Drive {
 type OpenIncident = { readonly incident: Incident; readonly alert: Alert; readonly delivered: readonly string[] }
 
 /** Includes the channels that have delivered it. Undefined: the incident no longer exists. */
-async function findOpenIncident({ db }: AlertDeps, eventId: string): Promise<OpenIncident | undefined> {
+async function findOpenIncident(deps: AlertDeps, eventId: string): Promise<OpenIncident | undefined> {
+  const { db } = deps
   const [incident] = await db.run(findIncident, [eventId])
   if (!incident) return undefined
   const delivered = await db.run(listDelivered, [incident.command_id, eventId])
-  const alert = describeIncident(incident, await listAdmins(db, incident))
+  const alert = describeIncident(incident, await listOnCall(deps, incident))
   return { incident, alert, delivered: delivered.map(({ channel }) => channel) }
 }
 
@@ -173,19 +144,24 @@ async function deliverOutside(
   return failures[0]
 }
 
-async function listAdmins(db: Db, { workspace_id: workspaceId }: Incident): Promise<readonly string[]> {
-  const active = await listActive(db, { workspaceId, userIds: [], orgRoles: [], admins: true })
-  return active.filter(({ role }) => role === 'admin').map(({ userId }) => `user:${userId}`)
+/** The holders of the role for on-call. Without the role, or while nobody holds it, the administrators of the workspace. */
+async function listOnCall({ db, onCallRole }: AlertDeps, { workspace_id }: Incident): Promise<readonly string[]> {
+  const orgRoles = onCallRole === undefined ? [] : [onCallRole]
+  const active = await listActive(db, { workspaceId: workspace_id, userIds: [], orgRoles, admins: true })
+  const holders = active.filter((person) => person.orgRoles.some((role) => orgRoles.includes(role)))
+  return (holders.length > 0 ? holders : active.filter(({ role }) => role === 'admin')).map(
+    ({ userId }) => `user:${userId}`,
+  )
 }
 
-/** Writes a message to the inbox of each administrator, and the record of it, in one transaction. */
-async function notifyAdmins(deps: AlertDeps, { incident, alert, delivered }: OpenIncident): Promise<void> {
+/** Writes a message to the inbox of everybody on call, and the record of it, in one transaction. */
+async function notifyOnCall(deps: AlertDeps, { incident, alert, delivered }: OpenIncident): Promise<void> {
   if (delivered.includes('app')) return
-  const { admins } = alert
+  const { on_call: recipients } = alert
   const { workspace_id, command_id, trace_id, event_id } = incident
   await deps.db.transaction(async (tx) => {
-    if (!(await record(tx, deps, incident, 'alert_delivered', { channel: 'app', recipients: admins }))) return
-    for (const recipient of admins) {
+    if (!(await record(tx, deps, incident, 'alert_delivered', { channel: 'app', recipients }))) return
+    for (const recipient of recipients) {
       await postNotification(tx, {
         id: deps.newId(),
         workspaceId: workspace_id,
@@ -193,7 +169,7 @@ async function notifyAdmins(deps: AlertDeps, { incident, alert, delivered }: Ope
         traceId: trace_id,
         key: `alert:${event_id}:${recipient}`,
         recipient,
-        subject: `${alert.task}: ${alert.type === 'compensation.failed' ? 'compensation failed' : 'compensation did not go as declared'}`,
+        subject: alert.subject,
         text: `${alert.what} ${alert.next}`,
         at: deps.now(),
       })
@@ -218,34 +194,4 @@ async function record(
     links: { workspace_id, command_id },
   }
   return (await appendEvents(sql, commandLog, [draft], { once: true })) > 0
-}
-
-function describeIncident(incident: Incident, admins: readonly string[]): Alert {
-  const { event_id, command_id, workspace_id, trace_id, task, status, payload, error, created_at } = incident
-  const id = encodeId('command', command_id)
-  const requester = showActor(incident.requested_by)
-  const hasFailed = payload['halted'] !== undefined || !Array.isArray(payload['drift'])
-  const names = (value: unknown) => (Array.isArray(value) && value.length > 0 ? value.join(', ') : 'nothing')
-  const left = Array.isArray(payload['remaining']) ? payload['remaining'].length : 0
-  const what = hasFailed
-    ? `The compensation of ${task} (${id}, requested by ${requester}) stopped: ${error ?? 'an undo was refused'}. Effects left to undo: ${left}.`
-    : `The compensation of ${task} (${id}, requested by ${requester}) differs from its declaration. Done but not declared: ${names(payload['drift'])}. Declared but not done: ${names(payload['missing'])}.`
-  const next = hasFailed
-    ? `Run \`concord why ${id}\`, remove the cause, then undo the rest manually or with \`concord ${task === UNDO_COMMAND ? 'retry' : 'undo'} ${id}\`.`
-    : `Run \`concord why ${id}\` and correct the difference manually.`
-  return {
-    type: hasFailed ? 'compensation.failed' : 'compensation.drift',
-    incident_id: encodeId('event', event_id),
-    command_id: id,
-    workspace_id: encodeId('workspace', workspace_id),
-    task,
-    status,
-    requested_by: requester,
-    what,
-    next,
-    details: payload,
-    admins: admins.map(showActor),
-    occurred_at: created_at.toISOString(),
-    trace_id,
-  }
 }

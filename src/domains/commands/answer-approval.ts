@@ -59,7 +59,8 @@ import {
   validatePayload,
   wakeOptionsOf,
 } from './tasks.ts'
-import { requesterOf, withPresentRights } from './requester.ts'
+import { askBegin } from './may-begin.ts'
+import { withPresentRights } from './requester.ts'
 import { wakeDependents, type WriteResult } from './write-command.ts'
 
 export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
@@ -96,6 +97,8 @@ async function answerAtOnce(
   vote: JoinedVote,
 ): Promise<boolean> {
   const { command, hasParents } = found
+  // The run that proposed it is woken, which takes a transaction.
+  if (command.agent_run_id !== null) return false
   const changes = moveAtGate(deps, found, approval, next, by.id)
   if (changes.length === 0) return false
   const { queue } = wakeOptionsOf(deps.catalog, command)
@@ -107,7 +110,7 @@ async function answerAtOnce(
     const written =
       draft &&
       begun?.t === 'call' &&
-      (await commitVoted(deps, { ...draft.write, requester: requesterOf(command) }, { version, vote }, turn))
+      (await commitVoted(deps, askBegin(found, draft.write, begun), { version, vote }, turn))
     if (!written) {
       turn.release()
       return false

@@ -24,8 +24,12 @@ export function approvalTermsOf(type: Pick<CommandType, 'version' | 'risk_level'
     expires_in_minutes,
     self_decision_allowed,
     editor_may_approve = null,
+    edits_allowed = true,
     escalation,
     reminders_after_minutes,
+    decision_values,
+    meanings,
+    resume,
   } = type.approval
   return {
     name,
@@ -34,10 +38,13 @@ export function approvalTermsOf(type: Pick<CommandType, 'version' | 'risk_level'
     expirationMinutes: expires_in_minutes,
     quorum,
     selfDecision: self_decision_allowed,
-    editsAllowed: true,
+    editsAllowed: edits_allowed,
     editorMayApprove: editor_may_approve,
     remindersAfterMinutes: reminders_after_minutes ?? defaultReminders(expires_in_minutes),
     escalation: escalation ? { afterMinutes: escalation.after_minutes, role: escalation.role } : null,
+    ...(decision_values && { decisionValues: decision_values }),
+    ...(meanings && { meanings }),
+    ...(resume && { resume }),
   }
 }
 

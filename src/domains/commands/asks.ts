@@ -1,7 +1,9 @@
 /** Requests to people: for missing input, for an approval, or for the outcome of an effect. Each request is recorded as an effect. Pure. */
 import { type ApprovalRequest, type ApprovedContent, type Writers, writersAfter } from '#domains/approvals'
 import { canonicalJson } from '#kernel/canonical-json'
+import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
+import type { EnvelopeAnswer } from '#kernel/policy/envelope'
 import { showQuoted } from '#kernel/visible-text'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import {
@@ -17,6 +19,7 @@ import {
 } from './change.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
 import { REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
+import { sayAgent } from './say-agent.ts'
 
 /** This many different persons of the role, or the one named person. */
 export type NeededApproval = { readonly approver: string; readonly count: number }
@@ -35,7 +38,10 @@ export type PolicyOutcome =
 
 type AskInput = {
   readonly task: CompiledTask
-  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context' | 'created_at'>
+  readonly command: Pick<
+    StoredCommand,
+    'command_id' | 'workspace_id' | 'requested_by' | 'context' | 'created_at' | 'agent_run_id'
+  >
   readonly outcome: Extract<PolicyOutcome, { t: 'approval' }>
   readonly content: ApprovedContent
   readonly riskLevel: string
@@ -87,11 +93,12 @@ function sayAfter(needed: readonly NeededApproval[]): string {
 }
 
 /** Shows approvers the reason that the requester gave, and that an agent proposed this. */
-function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand, 'context'>): string {
+function whyOf({ reason }: AskInput['outcome'], command: Pick<StoredCommand, 'context' | 'agent_run_id'>): string {
+  const { context } = command
   const said = context.metadata['reason']
   const quoted = typeof said === 'string' ? `: "${showQuoted(said)}"` : undefined
   if (context.run_as !== 'agent') return quoted === undefined ? reason : `${reason} The requester says${quoted}`
-  return `${reason} Proposed by an agent${quoted === undefined ? '.' : `, which says${quoted}`}`
+  return `${reason} Proposed by ${sayAgent(command)}${quoted === undefined ? '.' : `, which says${quoted}`}`
 }
 
 /** Says what differs between two contents of one command. */
@@ -124,6 +131,18 @@ export function sayChanged(requests: readonly ApprovalRequest[], before: Approve
       packet: { ...packet, why: `The plan has changed since people were asked: ${changed}. ${why}` },
     }
   })
+}
+
+/** The same requests, with why the envelope of the run does not cover the call. */
+export function sayOutside(
+  requests: readonly ApprovalRequest[],
+  { envelope_id, deviations }: EnvelopeAnswer,
+): readonly ApprovalRequest[] {
+  const said = `It is outside of the envelope ${encodeId('command', envelope_id)}: ${deviations.join('; ')}.`
+  return requests.map((request) => ({
+    ...request,
+    packet: { ...request.packet, why: `${request.packet.why} ${said}` },
+  }))
 }
 
 export const isEqual = (left: JsonValue | undefined, right: JsonValue | undefined) =>

@@ -14,6 +14,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { type Decision, isUnavailable, type Refusal } from '#kernel/refusal'
 import { kernelRefusals } from '#kernel/refusals'
 import { decideStepKey } from '#kernel/retry-policy'
+import { cutText } from '#kernel/cut-text'
 import { redactText } from '#kernel/secret-shapes'
 import { redactValue } from '#kernel/secrets/redact-value'
 import { failpoint, storeRefusals, type Tx } from '#store'
@@ -23,6 +24,7 @@ import { type EffectArtifacts, type EffectCall, EffectFailure, EffectPending } f
 import { commandTurns, findEffect, type HeldCommand, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { openEffectMemory } from './effect-memory.ts'
+import { labelReader } from './labels.ts'
 import { traceEffect } from './observe.ts'
 import { findMissingInput } from './step-inputs.ts'
 import {
@@ -137,7 +139,9 @@ async function callHeld(
   make: (call: HandlerCall) => Promise<CallResult | undefined>,
 ): Promise<Called | undefined> {
   const { command } = turn.found
-  const opened = deps.artifacts && openEffectWriter(deps.artifacts, command, effect)
+  const opened =
+    deps.artifacts &&
+    openEffectWriter(deps.artifacts, command, effect, (id) => labelReader(deps, command, 'artifact', [id]))
   const artifacts = opened?.artifacts ?? withoutArtifacts('This process has no artifact store.')
   const left: Left[] = []
   const answer = async (signal: AbortSignal) => {
@@ -250,7 +254,7 @@ const ERROR_CHARS_MAX = 500
 function failureOf(error: unknown): AttemptFailure {
   const text = error instanceof Error ? error.message : 'the handler threw a value that is not an error'
   // Providers often repeat a rejected credential in their answer.
-  const message = redactText(text).slice(0, ERROR_CHARS_MAX)
+  const message = cutText(redactText(text), ERROR_CHARS_MAX)
   if (error instanceof EffectFailure) {
     const { happened, retryAfterMs, isRefused } = error
     return { errorClass: classifyError(error.errorClass), message, happened, retryAfterMs, isRefused }
@@ -285,13 +289,14 @@ function openEffectWriter(
   deps: ArtifactDeps,
   command: StoredCommand,
   effect: StoredEffect,
+  onRead: (artifactId: string) => Promise<void>,
 ): { readonly artifacts: EffectArtifacts; readonly writer: ArtifactWriter } {
   const writer = openArtifactWriter(deps, {
     workspaceId: command.workspace_id,
     commandId: command.command_id,
     effectId: effect.domain_effect_id,
-    agentRunId: null,
-    swarmRunId: null,
+    agentRunId: command.agent_run_id,
+    swarmRunId: command.context.swarm_run_id ?? null,
     createdBy: command.requested_by,
     seesAll: command.context.metadata['role'] === 'admin',
     undoneEffectId: effect.compensates_effect_id,
@@ -307,8 +312,16 @@ function openEffectWriter(
   }
   const artifacts: EffectArtifacts = {
     write: async (draft: ArtifactDraft, name?: string) => valueOf(await writer.write(draft, name), afterWrite),
-    find: async (id): Promise<StoredArtifact> => valueOf(await writer.find(id), afterRead()),
-    text: async (id) => valueOf(await writer.text(id), afterRead()),
+    async find(id): Promise<StoredArtifact> {
+      const found = valueOf(await writer.find(id), afterRead())
+      await onRead(id)
+      return found
+    },
+    async text(id) {
+      const text = valueOf(await writer.text(id), afterRead())
+      await onRead(id)
+      return text
+    },
     publish: async (id, destination) => void valueOf(await writer.publish(id, destination), afterWrite),
     withdraw: async (id) => void valueOf(await writer.withdraw(id), afterWrite),
   }

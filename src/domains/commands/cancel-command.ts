@@ -5,6 +5,7 @@ import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { failpoint } from '#store'
+import { cutText } from '#kernel/cut-text'
 import { redactText } from '#kernel/secret-shapes'
 import { awaitedOf } from './advance.ts'
 import { type Change, composeWrite, move, set, emitEvent } from './change.ts'
@@ -141,7 +142,7 @@ function releaseKey(
 
 /** A free text for the record, without secrets. */
 export function reasonOf(reason: string | undefined): string | null {
-  return reason === undefined ? null : redactText(reason).slice(0, REASON_CHARS_MAX)
+  return reason === undefined ? null : cutText(redactText(reason), REASON_CHARS_MAX)
 }
 
 type CancelWay =

@@ -9,6 +9,7 @@ import type { ErrorClass } from '#kernel/error-classes'
 import { KernelFault } from '#kernel/errors'
 import { decideMove } from '#kernel/machine'
 import { commandMachine, type CommandState, effectMachine, type EffectState } from '#kernel/machines/command'
+import type { CallToCover, EnvelopeAnswer } from '#kernel/policy/envelope'
 import type { Decision } from '#kernel/refusal'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type {
@@ -134,6 +135,8 @@ export type Write = {
   readonly events: readonly WriteEvent[]
   /** Set if the write begins an effect: it changes nothing if this person may no longer act. */
   readonly requester?: string | undefined
+  /** Set if the write begins an effect for an agent: it changes nothing if a stop covers the agent. */
+  readonly isOfAgent?: boolean | undefined
 }
 
 /** An unfinished write: the rows as they will be, and the write that makes them so. */
@@ -336,9 +339,13 @@ export type Seen = {
   readonly parents?: readonly ParentFact[]
   readonly approved?: Decision<readonly StoredApproval[]>
   readonly awaited?: { readonly commandId: string; readonly row: AwaitedRow | undefined }
+  /** The stop that covers the agent of the command; null: none does. */
+  readonly stop?: { readonly stop_id: string } | null
+  /** What the envelope of the run says about the command; null: there is none. */
+  readonly envelope?: EnvelopeAnswer | null
 }
 
-type Need = 'facts' | 'parents' | 'approved'
+type Need = 'facts' | 'parents' | 'approved' | 'stop'
 
 export type AfterStep =
   /** Take the next step at once, in memory. */
@@ -346,6 +353,12 @@ export type AfterStep =
   /** The step needs this first and changes nothing before. */
   | { readonly t: 'need'; readonly what: Need }
   | { readonly t: 'need'; readonly what: 'awaited'; readonly commandId: string }
+  | {
+      readonly t: 'need'
+      readonly what: 'envelope'
+      readonly call: CallToCover
+      readonly requests: readonly ApprovalRequest[]
+    }
   | { readonly t: 'call'; readonly effectId: string }
   | { readonly t: 'look_up'; readonly effectId: string; readonly lookUp: LookUp }
   /** `gates` replace earlier requests; `outcome` adds one. */
@@ -356,6 +369,9 @@ export type AfterStep =
   | { readonly t: 'end' }
 
 export type Step = { readonly changes: readonly Change[]; readonly next: AfterStep }
+
+/** The error of a command that waits, `blocked`, because a stop covers its agent. */
+export const STOPPED = 'A stop of agents is in force.'
 
 export const proceed: AfterStep = { t: 'proceed' }
 

@@ -10,7 +10,8 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/json-valu
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { hasSecretShape } from '#kernel/secret-shapes'
-import { constraintOf, statement, type Tx } from '#store'
+import type { Process } from '#runtime'
+import { constraintOf, type Sql, statement, type Tx } from '#store'
 import type { DependsOn } from './add-dependency.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { type Change, composeWrite, emitEvent, set, systemActor, type Who, type Write } from './change.ts'
@@ -24,19 +25,23 @@ type KeyedRequest = {
   readonly payload: JsonObject
   readonly idempotencyKey?: string | undefined
   readonly ingress: string
+  readonly follower?: Process | undefined
 }
 
 /**
  * The keys of a request. The contract's key is made from the payload as it would be stored, since two spellings of one value are one thing.
  * A malformed payload gets none: it would block the corrected request.
  */
-export function keysOf(task: CompiledTask, { payload, idempotencyKey, ingress }: KeyedRequest): Decision<RequestKeys> {
+export function keysOf(
+  task: CompiledTask,
+  { payload, idempotencyKey, ingress, follower }: KeyedRequest,
+): Decision<RequestKeys> {
   const verdict = task.key.template && validatePayload(task.type, task.spec, payload)
   const keys = decideKeys(task.key, idempotencyKey, verdict?.t === 'fits' ? verdict.payload : payload)
   if (!keys.ok) return keys
   const { caller } = keys.value
   const contract = verdict?.t === 'malformed' ? undefined : keys.value.contract
-  const owned = caller === undefined ? accept(null) : decideKeyOwner(caller, ingress)
+  const owned = caller === undefined ? accept(null) : decideKeyOwner(caller, ingress, follower?.kind)
   if (!owned.ok) return { ...owned, path: 'idempotency_key' }
   for (const [key, path] of [
     [caller, 'idempotency_key'],
@@ -115,11 +120,15 @@ function hintFor({ status, completed_at }: StoredCommand, id: string): string {
   return `Effects of ${id} stand or are in doubt. Its \`next\` says how to undo them or to free the key.`
 }
 
-/** $1 workspace, $2 key. */
-const findHolder = statement<StoredCommand>(
-  'commands_find_holder',
-  `select ${columnsOf('c')} from concord.commands as c where c.contract_key = $2 and c.workspace_id = $1`,
+/** $1 workspace, $2 keys. */
+const listHolders = statement<StoredCommand>(
+  'commands_list_holders',
+  `select ${columnsOf('c')} from concord.commands as c where c.contract_key = any($2::text[]) and c.workspace_id = $1`,
 )
+
+/** The commands that have one of these keys of a contract: while they do, no other command can have it. */
+export const findHolders = (sql: Sql, workspaceId: string, keys: readonly string[]): Promise<StoredCommand[]> =>
+  keys.length === 0 ? Promise.resolve([]) : sql.run(listHolders, [workspaceId, keys])
 
 /** Gives the command another key of its contract. Nothing if the key stays. */
 export function moveKey(
@@ -145,7 +154,7 @@ export async function takeContractKey<T>(
     return await tx.savepoint(write)
   } catch (error) {
     if (constraintOf(error) !== 'commands_contract_key_uq') throw error
-    const [holder] = await tx.run(findHolder, [command.workspace_id, key])
+    const [holder] = await findHolders(tx, command.workspace_id, [key])
     if (holder) return refuseTaken(holder, task, true)
     return refuse('key_in_progress', 'Another command with this key was being written.', {
       facts: { retry_after_s: 1 },

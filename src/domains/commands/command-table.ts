@@ -9,6 +9,7 @@ import type { CommandState } from '#kernel/machines/command'
 import type { Rows } from '#store/rows'
 import type { AfterStep } from './change.ts'
 import type { ExecutionPlan } from './plan.ts'
+import type { AttemptFailure } from './tasks.ts'
 
 /** Who asked and under which trace, with the rights of the credential at submit. */
 export type CommandContext = {
@@ -23,6 +24,8 @@ export type CommandContext = {
   readonly metadata: JsonObject
   /** The agent that proposed it, if it has a key of its own. */
   readonly agent?: string
+  /** The swarm of the run that proposed it. */
+  readonly swarm_run_id?: string
   /** Woken by the write that ends the command or makes it wait for people. */
   readonly follower?: Process
 }
@@ -30,12 +33,14 @@ export type CommandContext = {
 /** `jsonb` columns hold what this room has written. */
 export type StoredCommand = Omit<
   Rows['concord.commands'],
-  'command_type_version_id' | 'payload' | 'context' | 'plan' | 'result'
+  'command_type_version_id' | 'labels' | 'payload' | 'context' | 'plan' | 'result'
 > & {
   readonly payload: JsonObject
   readonly context: CommandContext
   readonly plan: ExecutionPlan | null
   readonly result: unknown
+  /** Passed on by the database; absent in a row that is not written yet. */
+  readonly labels?: readonly string[]
 }
 
 export type StoredEffect = Omit<
@@ -46,6 +51,9 @@ export type StoredEffect = Omit<
   readonly result: unknown
   readonly read_back: unknown
 }
+
+/** The command was proposed by an agent: stops and labels of the agent hold for it. */
+export const isOfAgent = ({ context }: Pick<StoredCommand, 'context'>): boolean => context.run_as === 'agent'
 
 /** The columns that a write may change in addition to the status, each with its value in the document `set` of the statement. */
 export const patchedColumns = {
@@ -99,6 +107,7 @@ export const newColumns = {
   idempotency_key: 'text',
   contract_key: 'text',
   request_fingerprint: 'text',
+  agent_run_id: 'uuid',
   created_at: 'timestamptz',
   updated_at: 'timestamptz',
   run_after: 'timestamptz',
@@ -106,7 +115,7 @@ export const newColumns = {
 } as const
 
 export const commandColumns = [
-  ...new Set([...Object.keys(newColumns), 'turn_until', ...Object.keys(patchedColumns)]),
+  ...new Set([...Object.keys(newColumns), 'turn_until', 'labels', ...Object.keys(patchedColumns)]),
 ] as readonly (keyof StoredCommand)[]
 
 /** Written by the insert alone. A write takes them from the row that was read; the rest may have been changed by another writer. */
@@ -120,6 +129,7 @@ const fixedColumns = [
   'context',
   'idempotency_key',
   'request_fingerprint',
+  'agent_run_id',
   'created_at',
 ] as const
 export type ChangeableColumn = Exclude<keyof StoredCommand, (typeof fixedColumns)[number]>
@@ -131,11 +141,21 @@ export function columnsOf(alias: string, columns: readonly (keyof StoredCommand)
   return columns.map((column) => `${alias}.${column}`).join(', ')
 }
 
+/** The id of the person who asked; undefined for Concord itself. */
+export function requesterOf({ requested_by }: Pick<StoredCommand, 'requested_by'>): string | undefined {
+  const id = requested_by.startsWith('user:') ? requested_by.slice('user:'.length) : ''
+  return isUuid(id) ? id : undefined
+}
+
 /** A note on an effect whose outcome is not simply its result. */
 export type ReadBackNote = {
   readonly outcome?: 'done' | 'not_done' | 'unknown' | 'waiting'
   /** A person has been asked. */
   readonly asked?: boolean
+  /** Until then an interrupted call may still arrive: the provider does not have it yet, and that proves nothing. */
+  readonly settles_at?: string
+  /** The failure without an answer that interrupted it. Omitted: its driver ended. */
+  readonly cause?: AttemptFailure
   /** The command that it waits for. */
   readonly command_id?: string
   /** How that command must end. Omitted: `succeeded`. */
@@ -155,6 +175,11 @@ export type HeldCommand = CommandWithEffects & {
 }
 
 export const COMMAND_KIND = 'command'
+
+/** Each run of an agent is a process of this kind under its own id: it is woken when a command of its own ends or waits for people, and by stops. */
+export const RUN_KIND = 'agent_run'
+/** Each swarm, too. */
+export const SWARM_KIND = 'swarm_run'
 
 export function processOf(commandId: string): Process {
   return { kind: COMMAND_KIND, id: commandId }

@@ -4,7 +4,8 @@ import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { decideApproval } from '#domains/approvals'
 import { type Connectors, failed, httpConnector, openConnectors, openSecrets } from '#domains/connectors'
-import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import type { Db } from '#store'
+import { decider, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { realSleep } from '#test/connectors'
 import { Desk } from '#test/fake-providers'
 import { deskCatalog, deskConnector } from '#test/projects/connectors'
@@ -14,16 +15,32 @@ import { connectorDefinitions } from './catalog/connector-effects.ts'
 import type { EffectCall } from './catalog/effect-definition.ts'
 import { withoutArtifacts } from './call-effect.ts'
 import { compensateCommand } from './change-command.ts'
+import { openDrive } from './drive.ts'
 import { byPerson } from '#kernel/actor'
 
 describe('connector operations as effects', () => {
   let room: TestRoom
   let connectors: Connectors
   const desk = new Desk()
+  /** Runs once, before the next call begins. */
+  let atGate: (() => Promise<unknown>) | undefined
+
+  const gated = (db: Db): Db =>
+    new Proxy(db, {
+      get(target, name) {
+        if (name !== 'run') return Reflect.get(target, name, target)
+        return async (...asked: Parameters<Db['run']>) => {
+          const meanwhile = asked[0].name === 'connectors_begin_invocation' ? atGate : undefined
+          if (meanwhile) atGate = undefined
+          await meanwhile?.()
+          return target.run(...asked)
+        }
+      },
+    })
 
   before(async () => {
     room = await openTestRoom(undefined, ({ db, now, newId }) => {
-      const world = { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }
+      const world = { db: gated(db), now, newId, sleep: realSleep, secrets: openSecrets({}) }
       connectors = accepted(openConnectors([deskConnector(desk)], world))
       return [...connectorDefinitions(connectors), ...deskCatalog()]
     })
@@ -110,15 +127,42 @@ describe('connector operations as effects', () => {
     )
     desk.troubles.push('lost_before')
     const again = await submit(open('mouse'))
+    assert.equal(await room.settle(again), 'running')
+    room.clock.travel(60_000)
     assert.equal(await room.settle(again), 'succeeded')
     assert.deepEqual(
       (await rowsOf(again)).map(({ operation, status, attempt }) => [operation, status, attempt]),
       [
         ['open_ticket', 'failed', 1],
         ['find_ticket', 'succeeded', 1],
+        ['find_ticket', 'succeeded', 1],
         ['find_ticket', 'succeeded', 2],
         ['open_ticket', 'succeeded', 2],
       ],
+    )
+  })
+
+  test('[EFF-06] a driver that loses its turn on the way to the gate does not call', async () => {
+    const id = await submit(open('keyboard'))
+    const [calling, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    let heir: Promise<string> | undefined
+    atGate = async () => {
+      const taken = await openDrive(room.world)(id, nextFence())
+      assert.ok(taken.t === 'wait' && taken.until, 'the call may still arrive')
+      room.clock.travel(taken.until.getTime() - room.clock.now().getTime())
+      desk.meanwhile = () => {
+        calling.resolve()
+        return answered.promise
+      }
+      heir = room.settle(id)
+      await calling.promise
+    }
+    assert.deepEqual(await openDrive(room.world)(id, nextFence()), { t: 'done' })
+    answered.resolve()
+    assert.equal(await heir, 'succeeded')
+    assert.deepEqual(
+      (await rowsOf(id)).filter(({ operation }) => operation === 'open_ticket').map(({ attempt }) => attempt),
+      [2],
     )
   })
 

@@ -2,13 +2,11 @@
 import type { JsonObject } from '#kernel/json-value'
 import { encodeId, handedOnIds, withShownIds, withShownTarget } from '#kernel/ids'
 import { z } from 'zod'
-import { exampleId, idField, idView, keyField, orNull, textField, textView, timeView, visibleLine } from '#contract'
+import { exampleId, idField, idView, keyField, labelsView, orNull, textField, textView, timeView } from '#contract'
 import type { Names } from '#domains/identity'
-import { KEY_CHARACTERS_MAX } from '#kernel/idempotency-key'
 import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
-import { SIGNAL_NAME } from '#kernel/signal'
 import { nameOfActor, showActor } from '#domains/approvals'
 import { type CancellationMode, cancellationModes } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
@@ -16,8 +14,8 @@ import type { CommandWithEffects, StoredCommand } from './command-table.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
 import { describeProgress, nextMoves } from './progress.ts'
+import type { RunStanding } from './run-waits.ts'
 import type { Included, ListedEffect } from './read-commands.ts'
-import type { SentSignal } from './signals.ts'
 import { taskOf } from './tasks.ts'
 import type { UndoLink } from './undo-plan.ts'
 
@@ -115,6 +113,7 @@ export const commandView = z
       .string()
       .nullable()
       .meta({ example: 'the decision of a person', description: 'What it waits for, in words.' }),
+    labels: labelsView(),
     trace_id: z.string(),
     created_at: timeView('When it was recorded.'),
     updated_at: timeView('When it last changed.'),
@@ -188,60 +187,23 @@ export const cancelledView = commandView.extend({ changed: z.boolean() }).meta({
 
 export const undoBody = z.strictObject({ reason }).meta({ id: 'UndoCommand' })
 
-export const signalBody = z
-  .strictObject({
-    name: textField(100, { charsMin: 1 }).meta({
-      pattern: SIGNAL_NAME.source,
-      example: 'carrier.delivered',
-      description: 'What happened.',
-    }),
-    key: z.string().meta({
-      ...visibleLine,
-      minLength: 1,
-      maxLength: KEY_CHARACTERS_MAX,
-      example: 'order-7',
-      description: 'To which thing it happened; the wait names the same.',
-    }),
-    payload: payload.default({}).meta({ example: { signed_by: 'Dora' }, description: 'The result of the wait.' }),
-    id: z
-      .string()
-      .optional()
-      .meta({
-        ...visibleLine,
-        minLength: 1,
-        maxLength: KEY_CHARACTERS_MAX,
-        example: 'evt-4711',
-        description: 'Of the sender. The same signal with the same id is received once.',
-      }),
-  })
-  .meta({ id: 'SendSignal', description: 'An event from outside.' })
-
-export const signalView = z
-  .object({
-    signal_id: idView('signal'),
-    woken: z
-      .int()
-      .meta({ example: 1, description: 'How many commands it has woken. 0: it is kept for the first that waits.' }),
-  })
-  .meta({ id: 'Signal', description: 'A signal that was received.' })
-
-export const toSignalView = ({ signalId, woken }: Omit<SentSignal, 'isNew'>): z.infer<typeof signalView> => ({
-  signal_id: encodeId('signal', signalId),
-  woken,
-})
-
 export type StoredEvent = HistoryEvent & {
   readonly command_id: string | null
   readonly purpose: string
   readonly trace_id: string
 }
 
-type ViewFacts = { readonly at: Date; readonly names?: Names; readonly undo?: UndoLink | undefined }
+type ViewFacts = {
+  readonly at: Date
+  readonly names?: Names
+  readonly undo?: UndoLink | undefined
+  readonly standing?: RunStanding | undefined
+}
 
 export function toCommandView(
   catalog: Catalog,
   found: CommandWithEffects,
-  { at, names = new Map(), undo }: ViewFacts,
+  { at, names = new Map(), undo, standing }: ViewFacts,
 ): z.infer<typeof commandView> {
   const { command } = found
   const task = taskOf(catalog, command)
@@ -260,13 +222,14 @@ export function toCommandView(
     cancellation_mode: command.cancellation_mode,
     cancellation_requested: command.cancellation_requested,
     attempt: command.attempt,
-    ...describeProgress(found),
+    ...describeProgress(found, standing),
+    labels: [...(command.labels ?? [])],
     trace_id: command.context.trace_id,
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),
     completed_at: orNull(command.completed_at, formatInstant),
     undo: undo ? { ...undo, command_id: encodeId('command', undo.command_id) } : null,
-    next: nextMoves(found, catalog, at, undo),
+    next: nextMoves(found, catalog, at, { undo, standing }),
   }
 }
 

@@ -1,6 +1,6 @@
 /** A process that dies before or after each of its writes, or around a call: driven again, the same rows, nothing done twice. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { after, before, beforeEach, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import { type Db, openDb } from '#store'
 import { decider, historyFaults, nextFence, openTestRoom, type TestRoom } from '#test/commands'
@@ -62,15 +62,18 @@ describe('a process that dies', () => {
     workspaceId = room.tenant.workspace.id
   })
   after(() => room.close())
+  beforeEach(() => void (plan.dieAt = Number.POSITIVE_INFINITY))
 
-  /** A new process after each death, until it rests. */
+  /** A new process after each death, until it rests. An interrupted call is given the time in which it may still arrive. */
   async function live(id: string): Promise<string> {
     for (let turns = 0; turns < 60; turns++) {
       plan.isDead = false
       room.provider.isCallerDead = false
       try {
         const next = await openDrive(room.world)(id, nextFence())
-        if (next.t === 'done' || (next.t === 'wait' && (next.until === null || next.until > room.clock.now())))
+        const waitMs = next.t === 'wait' && next.until ? next.until.getTime() - room.clock.now().getTime() : 0
+        if (waitMs > 0 && (await isSettling(id))) room.clock.travel(waitMs)
+        else if (next.t === 'done' || (next.t === 'wait' && (next.until === null || waitMs > 0)))
           return room.statusOf(id)
       } catch (error) {
         if (!(error instanceof ProcessDied)) throw error
@@ -78,6 +81,11 @@ describe('a process that dies', () => {
       }
     }
     throw new Error('does not come to rest')
+  }
+
+  const isSettling = async (id: string) => {
+    const settling = `select from concord.domain_effects where command_id = $1 and status = 'executing' and read_back ? 'settles_at'`
+    return (await room.rows(settling, [id])).length > 0
   }
 
   async function shapeOf(id: string) {
@@ -236,7 +244,6 @@ describe('a process that dies', () => {
   ]
   for (const [effect, mode, end, calls] of windows) {
     test(`[EFF-06] [CMD-20] ${effect}, ${mode}: keyed is repeated, queryable is looked up, opaque is a question for a person`, async () => {
-      plan.dieAt = Number.POSITIVE_INFINITY
       const id = await room.submit({ subject: 's', steps: [effect] })
       const before = room.provider.calls.length
       room.provider.modes.push(mode)
@@ -252,7 +259,6 @@ describe('a process that dies', () => {
   }
 
   test('[EFF-06] a repeat that says "not done" settles nothing while an earlier attempt was cut', async () => {
-    plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
     const before = room.provider.calls.length
     room.provider.modes.push('crash_after', 'refuse')
@@ -268,7 +274,6 @@ describe('a process that dies', () => {
   })
 
   test('[EFF-06] [ERR-02] a definite no after a cut call is final where the provider can be asked: looked up, not done, failed, never again', async () => {
-    plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.ticket.open'] })
     const before = room.provider.calls.length
     room.provider.modes.push('crash_before', 'refuse')
@@ -279,7 +284,6 @@ describe('a process that dies', () => {
   })
 
   test('a turn that nobody renewed is open to any token; one that lives is open to later ones only', async () => {
-    plan.dieAt = Number.POSITIVE_INFINITY
     const [earlier, later] = [nextFence(), nextFence()]
     const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
     await room.rows(
@@ -294,7 +298,6 @@ describe('a process that dies', () => {
   })
 
   test('a driver that comes back late finds a later turn on the row and writes nothing', async () => {
-    plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
     const late = nextFence()
     const call = room.provider.call.bind(room.provider)
@@ -317,7 +320,6 @@ describe('a process that dies', () => {
   })
 
   test('[EFF-06] a success that is recorded after a person was asked settles the effect, closes the question and continues', async () => {
-    plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.mail.send', 'connector.hotel.book_a'] })
     const call = room.provider.call.bind(room.provider)
     let other: string | undefined
@@ -335,7 +337,6 @@ describe('a process that dies', () => {
   })
 
   test('a call that outlasts the time of its turn: its outcome and the end are one write, and no other call begins', async () => {
-    plan.dieAt = Number.POSITIVE_INFINITY
     const call = room.provider.call.bind(room.provider)
     const slowly = async (steps: readonly string[]) => {
       const id = await room.submit({ subject: 's', steps })
@@ -358,7 +359,6 @@ describe('a process that dies', () => {
 
   for (const effect of ['connector.ticket.open', 'connector.hotel.book_a', 'connector.mail.send'])
     test(`[CMD-20] [EFF-06] ${effect}: a driver that froze between the record of a beginning and its call does not make the call any more`, async () => {
-      plan.dieAt = Number.POSITIVE_INFINITY
       const id = await room.submit({ subject: 's', steps: [effect] })
       const before = room.provider.calls.length
       let heir: string | undefined
@@ -387,7 +387,6 @@ describe('a process that dies', () => {
     })
 
   test('[CMD-20] a driver that finds no effects where the plan has steps ends nothing, and says so', async (t) => {
-    plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
     room.provider.modes.push('fail_before')
     assert.equal(await live(id), 'running')

@@ -28,6 +28,7 @@ import {
   type Write,
 } from './change.ts'
 import { fold, type Folded, type FoldLimit } from './advance.ts'
+import { askEnvelope, countEnvelopeUse, EnvelopeUsedUp } from './actions/envelope.ts'
 import { callNext, failedWith, type LastCall, type Work } from './call-effect.ts'
 import { EffectFailure } from './catalog/effect-definition.ts'
 import {
@@ -49,7 +50,9 @@ import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
 import { type EffectTries, effectKeyOf, keyOfTry } from './plan.ts'
 import { isFreed } from './standing.ts'
-import { askRequesterGone, findRequesterGone, isBegin, requesterOf, withPresentRights } from './requester.ts'
+import { askBegin, findHindrance, type Hindrance } from './may-begin.ts'
+import { withPresentRights } from './requester.ts'
+import { findStopOf } from './stops/stop.ts'
 import { wakeDependents } from './write-command.ts'
 import { readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
 import { asEffect } from './undo-plan.ts'
@@ -92,7 +95,7 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
   const { begun, effects } = turn.found
   let last: LastCall | undefined
   let isAlone = false
-  let isGone = false
+  let hindrance: Hindrance | undefined
   let tries: EffectTries | undefined
   try {
     if (begun) last = await callNext(deps, turn, begun, effects)
@@ -101,16 +104,16 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
         turn.signal.aborted || round >= ROUNDS_MAX || (round > 0 && deps.now().getTime() - startedMs >= SLICE_MS)
       if (isOver && !last) break
       // The outcome of a call is always recorded, with all that follows from it. No call begins in a turn that has used up its time.
-      const limit = isAlone ? 'outcome' : isOver || isGone ? 'no_call' : 'none'
+      const limit = isAlone ? 'outcome' : isOver || hindrance ? 'no_call' : 'none'
       const decided = await decideNext(deps, turn, last, tries, limit)
-      const { draft, next } = isGone ? askRequesterGone(deps, decided, deps.now()) : decided
-      isGone = false
+      const { draft, next } = hindrance ? hindrance(decided, deps.now()) : decided
+      hindrance = undefined
       const written = await commitTurn(deps, turn, draft.write, next, last)
       if (written === 'key_taken') tries = await findTries(deps, draft.write)
       else if (written instanceof EffectFailure) last = last && failedWith(last, written)
-      else if (written === 'moved' && next.t === 'call' && (await findRequesterGone(deps, turn.found.command)))
-        isGone = true
       else if (written === 'moved') {
+        hindrance = next.t === 'call' ? await findHindrance(deps, turn.found.command) : undefined
+        if (hindrance) continue
         // The row has changed, for example by a cancel, and the next step may be impossible. The outcome is then written alone, once.
         isAlone = last !== undefined && !isAlone
         if (!isAlone) last = undefined
@@ -174,10 +177,14 @@ async function load(
       const facts = await gatherFacts(deps, { ...asked, context }, taskOf(catalog, command)?.factNames ?? [])
       return { facts, context }
     }
+    case 'stop':
+      return { stop: (await findStopOf(db, command)) ?? null }
     case 'parents':
       return { parents: await db.run(listParents, [commandId]) }
     case 'approved':
       return { approved: await checkApproved(db, { workspaceId, commandId, payloadHash }) }
+    case 'envelope':
+      return { envelope: await askEnvelope(deps, command, needed.call, needed.requests) }
     case 'awaited': {
       const [row] = await db.run(findAwaited, [needed.commandId, workspaceId])
       return { awaited: { commandId: needed.commandId, row } }
@@ -201,18 +208,15 @@ async function commitTurn(
     workOf(deps, write, next),
     closeQuestion(deps, turn, write, last),
     freeUndone(deps, write),
+    countEnvelopeUse(write),
   ].filter((work) => work !== undefined)
   let result: Decision<WriteResult>
-  // Undoing goes on without the requester, and so does the settling of a doubt.
-  const begun = applyWrite(turn.found.effects, write).find(
-    ({ domain_effect_id }) => next.t === 'call' && domain_effect_id === next.effectId,
-  )
-  const begins = begun && isBegin(begun) && (write.to ?? turn.found.command.status) === 'running'
-  const checked = begins ? { ...write, requester: requesterOf(write.command) } : write
+  const checked = askBegin(turn.found, write, next)
   try {
     result = works.length === 0 ? await deps.writes.commit(checked) : await commitWith(deps, checked, works)
   } catch (error) {
     if (error instanceof EffectFailure) return error
+    if (error instanceof EnvelopeUsedUp) return 'moved'
     const own = new Set(turn.found.effects.map(({ domain_effect_id }) => domain_effect_id))
     // The command's own compensations have keys that no other command can have.
     const isPlanned = write.newEffects.some(({ compensates_effect_id: of }) => of === null || !own.has(of))

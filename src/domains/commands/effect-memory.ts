@@ -5,6 +5,7 @@ import { decodeId, encodeId } from '#kernel/ids'
 import type { StoredCommand } from './command-table.ts'
 import { type EffectMemory, EffectFailure } from './catalog/effect-definition.ts'
 import type { CommandDeps } from './deps.ts'
+import { labelReader } from './labels.ts'
 import { findPresentRights } from './requester.ts'
 
 export function openEffectMemory(deps: Pick<CommandDeps, 'db' | 'memory'>, command: StoredCommand): EffectMemory {
@@ -17,7 +18,9 @@ export function openEffectMemory(deps: Pick<CommandDeps, 'db' | 'memory'>, comma
     async find(query) {
       const [memory, reader] = await open()
       const asked: SearchMemory = { ...query, limit: query.limit ?? FOUND_DEFAULT, workspaceId }
-      return (await searchMemory(memory, reader, asked)).map(({ memory_id }) => encodeId('memory', memory_id))
+      const found = (await searchMemory(memory, reader, asked)).map(({ memory_id }) => memory_id)
+      await labelReader(deps, command, 'memory', found)
+      return found.map((id) => encodeId('memory', id))
     },
     async read(memoryId) {
       const [memory, reader] = await open()
@@ -25,6 +28,7 @@ export function openEffectMemory(deps: Pick<CommandDeps, 'db' | 'memory'>, comma
       if (!id.ok) throw new EffectFailure('validation_error', id.reason, 'no')
       const found = await readMemory(memory, reader, { workspaceId, memoryId: id.value, activeOnly: true })
       if (!found.ok) return undefined
+      await labelReader(deps, command, 'memory', [id.value])
       const { memory_type, content, confidence } = found.value
       return { memory_type, content, confidence }
     },

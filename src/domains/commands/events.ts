@@ -16,6 +16,8 @@ const commandEventTypes = {
   status_change_refused: 'audit',
   /** Policy decided; the trace has the answer and the reason of every rule. */
   policy_evaluated: 'audit',
+  /** The call of an agent needed an approval, and the envelope of its run covers it. */
+  envelope_used: 'audit',
   /** The steps of the command were fixed. */
   plan_created: 'event',
   /** A missing field was requested. */
@@ -64,6 +66,10 @@ const commandEventTypes = {
   command_aborted: 'audit',
   /** An operator let the command go on. */
   command_resumed: 'audit',
+  /** A person stopped agents: `scope` and `target`. */
+  agents_stopped: 'audit',
+  /** A person lifted a stop of agents. */
+  stop_lifted: 'audit',
   /** Older events moved into a file. */
   history_archived: 'audit',
   /** An incident is reported to administrators. */

@@ -6,7 +6,10 @@ import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { sayState } from '#kernel/say-state'
 import { ABORT_TOKEN } from '#turns'
+import { sayPath } from './catalog/agent-policies.ts'
 import type { StoredCommand } from './command-table.ts'
+import { type RunStanding, sayCall, sayStop } from './run-waits.ts'
+import { sayAgent } from './say-agent.ts'
 import { sayTaskGone } from './tasks.ts'
 
 export type HistoryEvent = {
@@ -50,6 +53,10 @@ type ExplanationFacts = {
   readonly isTaskGone?: boolean
   /** For each approval that it waits for: why it cannot be decided and what to do about it, and whose decision does not count. */
   readonly standings?: readonly Standing[]
+  /** The run that it waits for, and what that run waits for. */
+  readonly run?: RunStanding | undefined
+  /** What another process waits for that it waits for, as the end of its sentence. */
+  readonly waits?: string
   /** Its last undo, with the events of that command. */
   readonly undo?: { readonly command: StoredCommand; readonly events: readonly HistoryEvent[] }
   /** The command that it undoes. */
@@ -68,6 +75,7 @@ const list = (value: unknown) => (Array.isArray(value) ? value.map(text) : [])
 /** Drops the full stop: the sentence around it has one. */
 const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${text(value).replace(/\.$/, '')}`)
 
+const capital = (said: string) => `${said.charAt(0).toUpperCase()}${said.slice(1)}`
 const words = (value: unknown) => text(value).replaceAll('_', ' ')
 
 /** In whose place somebody decided, and what ties them to the requester where the installation counts it. Older events have a mark. */
@@ -81,7 +89,7 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
     'trigger',
     ({ payload }, { command }, who) =>
       command.context.run_as === 'agent'
-        ? `${command.context.agent === undefined ? 'An agent' : `The agent ${command.context.agent}`} of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
+        ? `${capital(sayAgent(command))} of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
         : `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${words(payload['ingress'])}${because(command.context.metadata['reason'])}.`,
   ],
   policy_evaluated: ['policy', ({ payload }) => sayPolicy(payload)],
@@ -114,6 +122,11 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
       `The approval could not be decided${because(payload['reason'])}; the administrators were notified.`,
   ],
   approval_expired: ['approval', () => 'The approval expired without an answer.'],
+  envelope_used: [
+    'approval',
+    ({ payload }, _, who) =>
+      `Approved with the envelope ${encodeId('command', text(payload['envelope_id']))} by ${list(payload['approved_by']).map(who).join(', ')}.`,
+  ],
   plan_created: [
     'plan',
     ({ payload }) =>
@@ -125,7 +138,8 @@ const says: Readonly<Record<string, readonly [Kind | ((event: HistoryEvent) => K
       const { effect_type, attempt, signal_id: signal, sent_by } = payload
       if (typeof signal === 'string')
         return `The wait was ended by the signal ${encodeId('signal', signal)} of ${who(sent_by)}.`
-      return `${text(effect_type)} was done, at attempt ${text(attempt)}.`
+      // An effect that ended with the command that it started has no attempt of its own.
+      return `${text(effect_type)} was done${attempt === undefined ? '' : `, at attempt ${text(attempt)}`}.`
     },
   ],
   effect_failed: [
@@ -213,7 +227,12 @@ function sayEnd(payload: HistoryEvent['payload']): string | undefined {
   if (payload['target_type'] !== 'command') return undefined
   const to = text(payload['to'])
   if (!['succeeded', 'failed', 'cancelled', 'expired', 'compensated', 'blocked'].includes(to)) return undefined
-  return `It ${sayState(to)}${because(payload['error'] ?? payload['error_class'] ?? payload['reason'])}.`
+  return `It ${sayState(to)}${because(payload['error'] ?? payload['error_class'] ?? sayReason(payload))}.`
+}
+
+function sayReason({ reason, child_command_id: child }: HistoryEvent['payload']): unknown {
+  if (reason === 'agent_run') return 'a call of its agent waits for a person'
+  return reason === 'child_command' ? `it waits for the command ${encodeId('command', text(child))}` : reason
 }
 
 function sayAborted({ turn_token, completed_at }: StoredCommand): string {
@@ -238,8 +257,8 @@ export function actorsOf(
   events: readonly HistoryEvent[],
   edits: readonly ApprovalEdit[],
 ): readonly string[] {
-  const named = events.flatMap(({ payload }) =>
-    [payload['approver'], payload['approved_for'], payload['sent_by']].filter((actor) => typeof actor === 'string'),
+  const named = events.flatMap(({ payload: { approver, approved_for, sent_by, approved_by } }) =>
+    [approver, approved_for, sent_by, ...list(approved_by)].filter((actor) => typeof actor === 'string'),
   )
   return personIdsOf([
     command.requested_by,
@@ -252,7 +271,17 @@ export function actorsOf(
 export function explainCommand(
   found: Explained,
   events: readonly HistoryEvent[],
-  { names = new Map(), edits = [], fields, isTaskGone = false, standings = [], undo, undoes }: ExplanationFacts = {},
+  {
+    names = new Map(),
+    edits = [],
+    fields,
+    isTaskGone = false,
+    standings = [],
+    run,
+    undo,
+    undoes,
+    waits = '',
+  }: ExplanationFacts = {},
 ): Explanation {
   const who = (actor: unknown) => nameOfActor(text(actor), names) ?? showActor(text(actor))
   const stepOf = (event: HistoryEvent, actor: string, kind: Kind, sentence: string): ExplainedStep => ({
@@ -293,12 +322,37 @@ export function explainCommand(
   const error = command.error ?? gone
   // A cancel after a failure closes the command and keeps the error.
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
-  const why = error === null ? '' : `${had}${error}`
+  // The sentence goes on, and ends with its own full stop.
+  const why = error === null ? '' : `${had}${error.replace(/\.$/, '')}`
   return {
-    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayUndone(undo?.command)}${sayAborted(command)}${sayStandings(standings)}.`,
+    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayUndone(undo?.command)}${sayAborted(command)}${sayStandings(standings)}${sayRun(run, who)}${waits}${sayLabels(command)}.`,
     // The events of two commands: each in its own order, together in the order of time.
     chain: undoing.length === 0 ? chain : [...chain, ...undoing].toSorted((a, b) => a.at.getTime() - b.at.getTime()),
   }
+}
+
+/** What the run of the command waits for, and where its steps are. */
+function sayRun(standing: RunStanding | undefined, who: (actor: unknown) => string): string {
+  if (!standing) return ''
+  const { run, stop, calls } = standing
+  const stopped = stop ? `. It waits for the lift of ${sayStop(stop)}` : ''
+  const waits = calls.map((call) => {
+    const asked =
+      call.approver === null
+        ? ''
+        : `: ${who(call.approver)} is asked with ${encodeId('approval', call.approval_id ?? '')}`
+    return `. Its agent called ${sayCall(call)}, which ${sayState(call.status)}${asked}`
+  })
+  if (!run) return stopped
+  const id = encodeId('agent_run', run.agent_run_id)
+  const end = run.end_reason === null ? '' : ` and ended: ${words(run.end_reason)}`
+  const steps = `. The run ${id} of ${run.agent_name} made ${run.step_count} ${run.step_count === 1 ? 'step' : 'steps'}${end}`
+  return `${stopped}${waits.join('')}${steps} (\`concord agents steps ${id}\` lists them)`
+}
+
+/** The way of untrusted content from each source to the command. */
+function sayLabels({ labels = [] }: StoredCommand): string {
+  return labels.map((label) => `. Untrusted content has reached it: ${sayPath(label)}`).join('')
 }
 
 function sayCommand({ command_id, task_name, command_type, status }: StoredCommand): string {

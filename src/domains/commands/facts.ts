@@ -15,6 +15,8 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { redactValue } from '#kernel/secrets/redact-value'
 import { scoped, statement } from '#store'
 import { LATE, withDeadline } from '#turns'
+import { findAgentScope } from './actions/run-authority.ts'
+import { findAgentStanding } from './labels.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
@@ -36,6 +38,8 @@ where workspace_id = $1 and requested_by = $2 and command_type = $3 and created_
 const HOUR_MS = 3_600_000
 
 const builtInFacts: FactSources = {
+  agent_scope: findAgentScope,
+  agent_standing: findAgentStanding,
   commands_last_hour: async ({ db, now }, { workspace_id, requested_by, command_type, command_id }) => {
     const since = new Date(now().getTime() - HOUR_MS)
     const [row] = await db.run(countRecent, [
@@ -52,6 +56,8 @@ const builtInFacts: FactSources = {
   inside: ({ inside = [] }, { payload }) => Promise.resolve(findPlaces(payload, inside)),
   /** Without a store of consents there is no consent. */
   memory_consent: () => Promise.resolve(false),
+  /** Without swarms nothing needs a review. */
+  review: () => Promise.resolve(null),
 }
 
 /**

@@ -3,16 +3,23 @@ import { type ApprovalRequest, requestApproval } from '#domains/approvals'
 import { KernelFault } from '#kernel/errors'
 import type { RequestKeys } from '#kernel/idempotency-key'
 import type { Decision } from '#kernel/refusal'
-import { failpoint, type Once, refuseInProgress, sqlStateOf } from '#store'
+import { constraintOf, failpoint, type Once, refuseInProgress, sqlStateOf, type Tx } from '#store'
 import { inProcessTurnName } from '#turns'
 import { type Folded, fold } from './advance.ts'
+import { usesEnvelope } from './actions/envelope.ts'
 import { callInline, type Work } from './call-effect.ts'
 import { EffectFailure } from './catalog/effect-definition.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { composeWrite, planEffect, type Seen, stay, systemActor, workerActor, type Write } from './change.ts'
-import { type CommandWithEffects, findCommand, processOf, type StoredCommand } from './command-table.ts'
+import {
+  type CommandContext,
+  type CommandWithEffects,
+  findCommand,
+  processOf,
+  type StoredCommand,
+} from './command-table.ts'
 import { approvalDeps, type CommandDeps } from './deps.ts'
-import { checkAsked, commitWith, foldFresh } from './drive.ts'
+import { checkAsked, commitWith, foldFresh, passBefore } from './drive.ts'
 import { isCounting } from './facts.ts'
 import { KEY_WAIT, keyedBy, type NewCommand } from './insert-command.ts'
 import { findHandler, taskOf } from './tasks.ts'
@@ -28,12 +35,13 @@ export async function decideNew(deps: CommandDeps, command: StoredCommand, mayIn
   const { catalog, random } = deps
   const { turn_token: token, context } = command
   if (taskOf(catalog, command)?.factNames.some((name) => isCounting(catalog, name))) return undefined
-  // The write that ends a command or makes it wait for people wakes its follower in the same transaction.
-  if (token === null) return mayInline && !context.follower ? foldInline(deps, command, true) : undefined
+  // The write that ends a command or makes it wait for people wakes its follower in the same transaction. A run that proposes gets the answer itself.
+  const isFollowed = context.follower !== undefined && command.agent_run_id === null
+  if (token === null) return mayInline && !isFollowed ? foldInline(deps, command, true) : undefined
   const turn = { token, name: inProcessTurnName(processOf(command.command_id)) }
   const folded = await foldFresh(deps, command, { catalog, random, turn, hasParents: false })
-  if (folded.next.t !== 'call')
-    return (isMalformed(folded) || isGate(folded)) && !context.follower ? { folded } : undefined
+  if (usesEnvelope(folded.draft.write)) return undefined
+  if (folded.next.t !== 'call') return (isMalformed(folded) || isGate(folded)) && !isFollowed ? { folded } : undefined
   const { effectId } = folded.next
   const effect = folded.draft.now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
   // If the answer to the insert is lost, nothing can tell whether an opaque effect was called.
@@ -41,12 +49,51 @@ export async function decideNew(deps: CommandDeps, command: StoredCommand, mayIn
   return isOpaque ? undefined : { folded }
 }
 
+type OnceOpened = Decision<Once<StoredCommand>>
+/** Calls `insert` in a transaction that also holds what follows from the end of the command. Undefined: nothing was written. */
+export type CommitEnded = (
+  command: StoredCommand,
+  insert: (tx: Tx) => Promise<OnceOpened>,
+) => Promise<OnceOpened | undefined>
+
+/** Undefined: another command has the key of an effect, or is writing it, or the approval cannot be requested. The driver finds that out too, and records it. */
+export async function insertDecided(
+  deps: CommandDeps,
+  bare: NewCommand,
+  { draft: { now, write }, next }: Folded,
+  commitEnded: CommitEnded | undefined,
+): Promise<OnceOpened | undefined> {
+  const ended = { turn_token: null, turn_until: null }
+  const whole: NewCommand = {
+    command: { ...now.command, updated_at: write.at, ...(write.releases ? ended : {}) },
+    turnMs: write.releases ? null : bare.turnMs,
+    effects: write.newEffects,
+    events: [...bare.events, ...write.events],
+    accessVersion: bare.accessVersion,
+  }
+  const hasKeys = write.newEffects.some(({ idempotency_key }) => idempotency_key !== null)
+  await passBefore(write)
+  const insert = async () => {
+    // A transaction of the caller does not wait for another command with the key of the contract.
+    const isShared = next.t === 'end' && whole.command.contract_key === null
+    const shared = isShared ? await commitEnded?.(whole.command, (tx) => deps.inserts.insertIn(tx, whole)) : undefined
+    return shared ?? deps.inserts.insert(whole)
+  }
+  const inserting = next.t === 'ask' ? insertAsking(deps, whole, next.requests) : insert()
+  const opened = await inserting.catch((error: unknown) => {
+    if (constraintOf(error) === 'idx_domain_effects_idem' || (hasKeys && refuseInProgress(error))) return undefined
+    if (error instanceof KernelFault && error.code === 'commands.approval.refused') return undefined
+    throw error
+  })
+  return opened && !opened.ok && opened.code === 'key_in_progress' && hasKeys ? undefined : opened
+}
+
 /** Inserts a new command with the approvals that it asks for, in one transaction. It is new, so there is no earlier approval to replace. */
-export async function insertAsking(
+async function insertAsking(
   deps: CommandDeps,
   whole: NewCommand,
   requests: readonly ApprovalRequest[],
-): Promise<Decision<Once<StoredCommand>>> {
+): Promise<OnceOpened> {
   const by = { ...systemActor, traceId: whole.command.context.trace_id }
   return deps.db.transaction(async (tx) => {
     const opened = await deps.inserts.insertIn(tx, whole).catch((error: unknown) => {
@@ -100,6 +147,7 @@ async function foldInline(
   const seen: Seen = { catalog, random, turn: null, hasParents: false }
   const works: Work[] = []
   let folded = await foldFresh(deps, command, seen)
+  if (usesEnvelope(folded.draft.write)) return undefined
   while (folded.next.t === 'call') {
     const { now } = folded.draft
     const { effectId } = folded.next
@@ -153,15 +201,16 @@ async function recordUnderCancelled(
 
 /**
  * A call of the inline path is not on record while it runs, and a cancel meanwhile would free the key of the thing that is being done. So a command with
- * a contract's key runs inline only if its effects read.
+ * a contract's key runs inline only if its effects read, and so does a command of an agent: a stop could come before the call.
  */
 export function isInlineTask(
   { catalog }: Pick<CommandDeps, 'catalog'>,
   { task: { spec, type }, keys }: { readonly task: CompiledTask; readonly keys: RequestKeys },
+  runAs: CommandContext['run_as'] | undefined,
 ): boolean {
   if (!spec.sync_allowed || spec.async_required) return false
   return (
-    keys.contract === undefined ||
+    (keys.contract === undefined && runAs !== 'agent') ||
     type.side_effects.every((effect) => catalog.effects.get(effect)?.definition.class === 'read')
   )
 }

@@ -3,7 +3,8 @@
  * commit per batch of the lane. Two unique indexes decide which of two requests with one caller's key, or for one thing, is first; the other gets the first
  * command back.
  *
- * A command of a remembered caller is inserted only if no right has changed since the caller was looked up (`access_version`).
+ * A command of a remembered caller is inserted only if no right has changed since the caller was looked up (`access_version`), and one of an agent only if no
+ * stop covers the agent and its run, if it has one, is at work.
  */
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import {
@@ -20,10 +21,12 @@ import {
   type Tx,
   untilSettled,
 } from '#store'
+import { mayRunPropose, refuseIdleRun } from './actions/run-authority.ts'
 import type { NewEffect, WriteEvent } from './change.ts'
-import { columnsOf, newColumns, type StoredCommand } from './command-table.ts'
+import { columnsOf, isOfAgent, newColumns, type StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { observeCommit } from './observe.ts'
+import { findStopOf, mayAgentAct, refuseStopped } from './stops/stop.ts'
 import { insertEffects, journalRows } from './write-command.ts'
 
 export type NewCommand = {
@@ -79,8 +82,11 @@ const journalColumns: readonly Column<Entry>[] = [
   ['events', 'json', ({ events }) => events],
 ]
 
+const mayInsert = `
+    and (w.context->>'run_as' <> 'agent' or (${mayAgentAct('w')} and ${mayRunPropose('w')}))`
+
 /** Every value is a parameter of its own: as one document Postgres would read each of them three times, a seventh of its time. */
-function compile(size: number, entries: number, plans: boolean): Bound<Batch, Id> {
+function compile(size: number, entries: number, plans: boolean, ofAgent: boolean): Bound<Batch, Id> {
   const params = collectParams<Batch>()
   const list = <T>(
     rows: number,
@@ -107,7 +113,7 @@ function compile(size: number, entries: number, plans: boolean): Bound<Batch, Id
   select ${names.map((name) => `w.${name}`).join(', ')}, statement_timestamp() + make_interval(secs => w.turn_ms / 1000)
   from ${list(size, ({ sent }) => sent, commandColumns, 'w')}
   where w.command_id is not null
-    and (w.access_version is null or w.access_version = (select v.version from identity.access_version as v where v.only_row))
+    and (w.access_version is null or w.access_version = (select v.version from identity.access_version as v where v.only_row))${ofAgent ? mayInsert : ''}
   on conflict do nothing
   returning command_id, workspace_id, updated_at
 )${planned}, logged as (
@@ -150,8 +156,9 @@ async function send(sql: Sql, sent: readonly Sent[]): Promise<ReadonlySet<string
     journalRows(each.entryId, each.item.events).map((row) => ({ ...row, ...each })),
   )
   const [size, entriesSize] = [roundUp(sent.length), roundUp(entries.length)]
-  const form = `${size} ${entriesSize} ${effects.length > 0}`
-  const bound = compiled.get(form) ?? compile(size, entriesSize, effects.length > 0)
+  const ofAgent = sent.some(({ item }) => isOfAgent(item.command))
+  const form = `${size} ${entriesSize} ${effects.length > 0} ${ofAgent}`
+  const bound = compiled.get(form) ?? compile(size, entriesSize, effects.length > 0, ofAgent)
   compiled.set(form, bound)
   const rows = await sql.run(bound.statement, bound.values({ sent, entries, effects }))
   return new Set(rows.map(({ command_id }) => command_id))
@@ -175,7 +182,11 @@ async function findFirst(sql: Sql, item: NewCommand): Promise<Opened | undefined
 function insertOne(sql: Sql, sent: Sent): Promise<Opened> {
   return untilSettled('concord.commands', async () => {
     if ((await send(sql, [sent])).size > 0) return inserted(sent.item)
-    return sent.item.accessVersion === undefined ? findFirst(sql, sent.item) : refuseRemembered()
+    if (sent.item.accessVersion !== undefined) return refuseRemembered()
+    const first = await findFirst(sql, sent.item)
+    if (first) return first
+    const stop = await findStopOf(sql, sent.item.command)
+    return stop ? refuseStopped(stop) : refuseIdleRun(sql, sent.item.command)
   })
 }
 

@@ -5,9 +5,18 @@ import { canonicalJson } from '#kernel/canonical-json'
 import type { NewId } from '#kernel/clock'
 import { highestClass } from '#kernel/data-class'
 import type { JsonValue } from '#kernel/json-value'
+import type { CallToCover } from '#kernel/policy/envelope'
 import { evaluatePolicy, type PolicyResult } from '#kernel/policy/evaluate'
 import { higherRisk, type PolicyInput, type RiskLevel } from '#kernel/policy/policy'
-import { type NeededApproval, planAsks, type PolicyOutcome, requestEffects, requestInput, sayChanged } from './asks.ts'
+import {
+  type NeededApproval,
+  planAsks,
+  type PolicyOutcome,
+  requestEffects,
+  requestInput,
+  sayChanged,
+  sayOutside,
+} from './asks.ts'
 import type { EffectDraft } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { isSyncTask } from './catalog/primitives.ts'
@@ -104,7 +113,20 @@ export function decide(
       if (!planned.ok && planned.code !== 'commands.effect.key_taken' && !gates)
         return fail('validation_error', planned.reason, ...asked)
       const riskLevel = highestRisk(seen.catalog, question, effects)
-      const first = planAsks({ task, command, outcome, content, riskLevel, effects: found.effects })
+      const { envelope } = seen
+      const asks = planAsks({ task, command, outcome, content, riskLevel, effects: found.effects })
+      if (envelope === undefined && mayBeCovered(command, outcome) && !gates) {
+        const call = callToCover(task, command, question, effects)
+        return { changes: [], next: { t: 'need', what: 'envelope', call, requests: asks } }
+      }
+      if (envelope?.deviations.length === 0) {
+        const { envelope_id, approved_by, calls_max } = envelope
+        const use = { envelope_id, approved_by, calls_max, task_name: task.spec.name }
+        const covered = [...asked, emitEvent('envelope_used', systemActor, use)]
+        const freed = { policy: question.result, isApproved: false, facts: seen.facts }
+        return planAndQueue({ ...found, command }, seen, task, freed, newId, covered)
+      }
+      const first = envelope ? sayOutside(asks, envelope) : asks
       const requests = askAnew(first, gates)
       const approvers = outcome.approvers.map(({ approver }) => approver)
       const { reason } = outcome
@@ -125,6 +147,30 @@ export function decide(
         newId,
         asked,
       )
+  }
+}
+
+/** An escalation is never covered, nor what a person proposed. */
+function mayBeCovered({ agent_run_id }: StoredCommand, { approvalType }: { readonly approvalType: string }): boolean {
+  return agent_run_id !== null && approvalType !== 'escalation'
+}
+
+function callToCover(
+  task: CompiledTask,
+  { payload }: StoredCommand,
+  { input, result }: PolicyQuestion,
+  effects: readonly EffectDraft[],
+): CallToCover {
+  return {
+    task_name: task.spec.name,
+    arguments: payload,
+    is_untrusted: result.trace.some(
+      ({ rule, answer }) => rule === 'untrusted_content' && answer === 'require_approval',
+    ),
+    effects: effects.map(({ effect_type }) => effect_type),
+    risk_level: String(input.task['risk_level']),
+    policy_version: task.policy.version,
+    command_version: task.type.version,
   }
 }
 
@@ -161,6 +207,9 @@ export function planApproved(found: CommandWithEffects, seen: Seen, at: Date, ne
   return planAndQueue(found, seen, task, terms, newId, command.error === null ? [] : [set({ error: null })])
 }
 
+/** Effects that start agents and wait for their end. */
+const AGENTIC = /^(?:agent|swarm)\.run/
+
 function planAndQueue(
   found: CommandWithEffects,
   seen: Seen,
@@ -193,9 +242,11 @@ function planAndQueue(
     isFree &&
     isSyncTask(task.spec) &&
     effects.every(({ effect_type }) => seen.catalog.effects.get(effect_type)?.definition.bounded)
+  // Nothing but the run of an agent is started: it has a queue of its own.
+  const isAgentic = isFree && effects.length > 0 && effects.every(({ effect_type }) => AGENTIC.test(effect_type))
   const rows = effects.map((effect) => planEffect(effect, systemActor))
   return {
-    changes: [...before, ...changes, ...rows, move(isQuick ? 'running' : 'queued', systemActor)],
+    changes: [...before, ...changes, ...rows, move(isQuick || isAgentic ? 'running' : 'queued', systemActor)],
     next: proceed,
   }
 }

@@ -42,7 +42,7 @@ import {
   readBackOf,
   taskOf,
 } from './tasks.ts'
-import { recordPending, waitOn } from './pending.ts'
+import { recordPending, settlesAt, waitOn, waitToSettle } from './pending.ts'
 import { fillInputs } from './step-inputs.ts'
 
 type AfterAttempt =
@@ -146,8 +146,11 @@ export function settleDoubt(found: CommandWithEffects, seen: Seen, effect: Store
     case 'repeat':
       // In any state of the command: this effect had begun, and its outcome must be known.
       return beginEffect(found, seen, effect)
-    case 'look_up':
+    case 'look_up': {
+      const { cause: failure } = readBackOf(effect)
+      if (failure) return lookUp(attempted, { why: 'failed', cause: failure })
       return lookUp(attempted, { why: 'cut', cause: { ...cause, errorClass: 'transient_connector_error' } })
+    }
     case 'fail':
       return failEffect(found, effect, cause)
     case 'ask_person':
@@ -245,6 +248,8 @@ function afterFailure(
 function afterMissing(attempted: Attempted, asked: LookUp | undefined): Step {
   const { found, seen, effect, handler, at } = attempted
   if (!asked || asked.why === 'process') return waitOn(effect, at)
+  const settling = waitToSettle(found, effect, handler, asked, at)
+  if (settling) return settling
   const { status } = found.command
   const missing = { ...asked.cause, happened: 'no' as const }
   // The undos of an Undo Command are begun while it is running.
@@ -261,7 +266,8 @@ function afterSilence({ found, seen, effect, handler, at }: Attempted, { why }: 
     return failure.happened === 'unknown' ? waitOn({ run_after: null }, at) : failEffect(found, effect, failure)
   if (effect.attempt >= effect.max_attempts) return askOutcome(found, seen, effect, failure)
   const delayMs = Math.max(LOOK_AGAIN_MS, boundedWait(handler.retry.backoff, failure.retryAfterMs))
-  return retryLater(effect, { ...failure, happened: 'unknown' }, new Date(at.getTime() + delayMs))
+  const untilMs = Math.max(at.getTime() + delayMs, settlesAt(found, effect, handler, at).getTime())
+  return retryLater(effect, { ...failure, happened: 'unknown' }, new Date(untilMs))
 }
 
 function lookUp({ found, seen, effect, handler }: Omit<Attempted, 'at'>, asked: LookUp): Step {

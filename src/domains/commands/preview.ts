@@ -1,7 +1,7 @@
 /** Decides a request without recording it: the policy decision, the approvers and whether they can decide, and the effects. */
 import { z } from 'zod'
 import { timeView } from '#contract'
-import { type ApprovalRequest, findRequestsBlocked, showActor } from '#domains/approvals'
+import { type ApprovalRequest, findRequestStandings, findUsualWaits, showActor } from '#domains/approvals'
 import type { Actor } from '#kernel/actor'
 import { formatInstant } from '#kernel/instant'
 import type { PolicyResult } from '#kernel/policy/evaluate'
@@ -50,6 +50,18 @@ export const previewView = z
           .object({ code: z.string(), reason: z.string(), hint: z.string() })
           .nullable()
           .meta({ description: 'Why nobody could decide today; null: somebody can.' }),
+        could_decide: z.array(z.string()).meta({
+          example: ['local:ada'],
+          description: 'The persons whose approval would count today.',
+        }),
+        not_counted: z
+          .array(z.object({ name: z.string(), reason: z.string() }))
+          .meta({ description: 'Persons who are asked, and whose approval would not count.' }),
+        usual_wait_ms: z.int().nullable().meta({
+          example: 540_000,
+          description:
+            'The median time to a decision of this approver, of the last 500 approvals. Null: none is decided.',
+        }),
       }),
     ),
     effects: z.array(
@@ -63,7 +75,7 @@ export const previewView = z
   })
   .meta({ id: 'CommandPreview', description: 'What would become of a request; nothing is recorded.' })
 
-type CommandPreview = z.infer<typeof previewView>
+export type CommandPreview = z.infer<typeof previewView>
 
 export async function previewCommand(
   deps: CommandDeps,
@@ -116,17 +128,25 @@ async function previewApprovals(
   workspaceId: string,
   requests: readonly ApprovalRequest[],
 ): Promise<Decision<CommandPreview['approvals']>> {
-  const blocked = await findRequestsBlocked(db, approvalTypes, workspaceId, requests)
-  if (!blocked.ok) return blocked
+  const standings = await findRequestStandings(db, approvalTypes, workspaceId, requests)
+  if (!standings.ok) return standings
+  const waits = await findUsualWaits(
+    db,
+    workspaceId,
+    requests.map(({ approver = '' }) => approver),
+  )
   return accept(
     requests.map(({ approver = '', approvalType, approvalsRequired = 1, packet }, at) => {
-      const found = blocked.value[at]
+      const { blocked, could = [], notCounted = [] } = standings.value[at] ?? {}
       return {
         approver: showActor(approver),
         approval_type: approvalType,
         approvals_required: approvalsRequired,
         why: packet.why,
-        blocked_by: found ? { code: found.code, reason: found.reason, hint: found.hint } : null,
+        blocked_by: blocked ? { code: blocked.code, reason: blocked.reason, hint: blocked.hint } : null,
+        could_decide: [...could],
+        not_counted: notCounted.map(({ name, reason }) => ({ name, reason })),
+        usual_wait_ms: waits.get(approver) ?? null,
       }
     }),
   )

@@ -1,4 +1,6 @@
 /** Describes a command for people: the step it is at, what it waits for, what can happen next and who can do it. Pure. */
+import { showActor } from '#domains/approvals'
+import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { awaitedOf } from './advance.ts'
 import { decideCancel } from './cancel-command.ts'
@@ -6,6 +8,7 @@ import type { Catalog } from './catalog/open-catalog.ts'
 import { WAIT_FOR_SIGNAL } from './catalog/steps.ts'
 import { decideRetryRun } from './change-command.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
+import { type RunStanding, sayCall, sayStop } from './run-waits.ts'
 import { sayAgain } from './standing.ts'
 import { isWaiting, readBackOf, sayTaskGone, taskOf, REQUEST_INPUT } from './tasks.ts'
 import { isInForce, type KeptWhy, planUndo, UNDO_TYPE, type UndoLink, type UndoPlan } from './undo-plan.ts'
@@ -16,11 +19,26 @@ type Progress = {
   readonly waiting_reason: string | null
 }
 
-export function describeProgress({ command, effects }: CommandWithEffects): Progress {
+export function describeProgress({ command, effects }: CommandWithEffects, standing?: RunStanding): Progress {
   if (command.completed_at !== null) return { current_step: null, waiting_reason: null }
   const open =
     effects.find(({ status }) => status === 'executing') ?? effects.find(({ status }) => status === 'planned')
-  return { current_step: open?.effect_type ?? null, waiting_reason: waitingReason(command.status, effects, open) }
+  const reason = sayRunWait(command, standing) ?? waitingReason(command.status, effects, open)
+  return { current_step: open?.effect_type ?? null, waiting_reason: reason }
+}
+
+const isRunOpen = ({ run }: RunStanding) => run !== null && run.end_reason === null
+
+/** Undefined: it waits for neither the lift of a stop nor a call of its run. */
+function sayRunWait({ status }: StoredCommand, standing: RunStanding | undefined): string | undefined {
+  if (!standing || (status !== 'running' && status !== 'blocked')) return undefined
+  if (standing.stop) return `the lift of ${sayStop(standing.stop)}`
+  if (status !== 'blocked' || !isRunOpen(standing)) return undefined
+  if (standing.calls.length === 0) return 'the run of its agent'
+  const calls = standing.calls.map(
+    (call) => `${sayCall(call)}${call.approver === null ? '' : ` by ${showActor(call.approver)}`}`,
+  )
+  return `an answer to its agent's call of ${calls.join(', ')}`
 }
 
 function waitingReason(
@@ -64,6 +82,7 @@ function sayWaiting(effect: StoredEffect): string | undefined {
 export type NextMove = {
   readonly action:
     | 'wait'
+    | 'lift_stop'
     | 'supply_input'
     | 'decide_approval'
     | 'reconcile_effect'
@@ -93,8 +112,29 @@ function sayNext(status: string, effects: readonly StoredEffect[]): string | und
   return waiting && `It waits ${waiting.startsWith('until') ? '' : 'for '}${waiting}.`
 }
 
+function* runMoves({ status }: StoredCommand, { stop, calls }: RunStanding): Generator<NextMove> {
+  if (stop && (status === 'running' || status === 'blocked'))
+    yield { action: 'lift_stop', by: ['admin'], what: `It waits until an administrator lifts ${sayStop(stop)}.` }
+  if (status !== 'blocked') return
+  for (const call of calls) {
+    const { approval_id: id, approver } = call
+    if (id !== null && approver !== null) {
+      const what = `Answer ${encodeId('approval', id)} about ${sayCall(call)}, which its agent called.`
+      yield { action: 'decide_approval', by: [showActor(approver)], what }
+    } else if (call.status === 'waiting_for_input') {
+      const what = `Send the missing fields of ${sayCall(call)}, which its agent called.`
+      yield { action: 'supply_input', by: ['requester', 'admin'], what }
+    } else yield { action: 'wait', by: ['concord'], what: `It waits for ${sayCall(call)}, which its agent called.` }
+  }
+}
+
 /** `undo` is its last undo. */
-export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date, undo?: UndoLink): NextMove[] {
+export function nextMoves(
+  found: CommandWithEffects,
+  catalog: Catalog,
+  at: Date,
+  { undo, standing }: { readonly undo?: UndoLink | undefined; readonly standing?: RunStanding | undefined } = {},
+): NextMove[] {
   const { command, effects } = found
   const { type, spec } = taskOf(catalog, command) ?? {}
   const plan = planUndo(effects, catalog, at)
@@ -104,6 +144,7 @@ export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date,
   // An approval has no effect while the task is missing. A queued command has its plan and needs only the handlers of its effects.
   if (!type && (status === 'approved' || status === 'waiting_for_approval'))
     add('wait', ['operator'], `It cannot continue: ${sayTaskGone(command)}.`)
+  else if (standing?.stop && status === 'running') moves.push(...runMoves(command, standing))
   else if (NEXT_BY_CONCORD[status] !== undefined)
     add('wait', ['concord'], sayNext(status, effects) ?? NEXT_BY_CONCORD[status])
   if (status === 'waiting_for_input') add('supply_input', ['requester', 'admin'], 'Send the missing fields.')
@@ -111,7 +152,10 @@ export function nextMoves(found: CommandWithEffects, catalog: Catalog, at: Date,
   const asked = effects.find((effect) => effect.status === 'executing' && readBackOf(effect).asked)
   if (asked) add('reconcile_effect', ['operator'], 'Say whether the effect was done.')
   if (status === 'blocked' && !asked) {
-    if (awaitedOf(effects)) add('wait', ['concord'], 'It waits for the command that it started.')
+    const ofRun = standing ? [...runMoves(command, standing)] : []
+    if (ofRun.length > 0) moves.push(...ofRun)
+    else if (awaitedOf(effects)) add('wait', ['concord'], 'It waits for the command that it started.')
+    else if (standing && isRunOpen(standing)) add('wait', ['concord'], 'It waits for the run of its agent.')
     else add('decide_approval', ['operator'], 'Say whether it continues, because its requester may no longer act.')
   }
   if (decideCancel(command, plan).t !== 'nothing') {

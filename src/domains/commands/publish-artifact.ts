@@ -93,7 +93,18 @@ function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
   }
 }
 
+/** What a review-driven swarm made is published after its reviewers passed it. This holds for every requester. */
+function decideReview({ context }: PolicyInput): PolicyAnswer | undefined {
+  const { review } = (context['facts'] ?? {}) as Readonly<Record<string, unknown>>
+  if (review === null) return undefined
+  return review === true ? undefined : deny('No reviewer of its swarm has passed the artifact.')
+}
+
 export const publishArtifactDefinitions: readonly Definition[] = [
+  definePolicy(
+    { name: 'review_before_publish', category: 'external_sharing', actions: '*', decide: decideReview },
+    { facts: ['review'] },
+  ),
   definePolicy(
     { name: 'artifact_sharing', category: 'external_sharing', actions: '*', decide: decideArtifactSharing },
     { facts: ['artifact', 'inside'] },
@@ -101,6 +112,8 @@ export const publishArtifactDefinitions: readonly Definition[] = [
   defineEffect({
     effect_type: EFFECT,
     class: 'keyed',
+    // Its destination decides: the rules look at it.
+    outward: false,
     async do({ payload: asked, artifacts }) {
       const artifact = await artifacts.find(idOf(asked))
       if (artifact.checksum !== asked['checksum'])
@@ -148,7 +161,7 @@ export const publishArtifactDefinitions: readonly Definition[] = [
     required_inputs: ['artifact_id', 'checksum', 'destination'],
     async_required: true,
     artifact_output_possible: true,
-    policy_checks: ['permission', 'data_safety', 'artifact_sharing'],
+    policy_checks: ['permission', 'data_safety', 'artifact_sharing', 'review_before_publish'],
     risk_level: 'medium',
   }),
 ]

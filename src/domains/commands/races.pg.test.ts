@@ -9,6 +9,7 @@ import { proofSize } from '#test/proof-size'
 import { TRACE } from '#test/tenant'
 import { addDependency } from './add-dependency.ts'
 import { cancelCommand } from './cancel-command.ts'
+import { EffectFailure } from './catalog/effect-definition.ts'
 import { openDrive } from './drive.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { actingFor } from './deps.ts'
@@ -61,6 +62,72 @@ describe('races', () => {
     )
     assert.deepEqual(await historyFaults(room), [])
   })
+
+  for (const isCancelled of [false, true])
+    test(`[EFF-06] a call that has not arrived when another driver ${isCancelled ? 'cancels' : 'continues'} is not taken for undone before its time limit`, async () => {
+      const id = await room.submit({ subject: 's', steps: ['connector.ticket.open'] })
+      const call = room.provider.call.bind(room.provider)
+      const [sent, arrived] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      room.provider.call = async (...args) => {
+        room.provider.call = call
+        sent.resolve()
+        await arrived.promise
+        return call(...args)
+      }
+      const first = openDrive(room.world)(id, nextFence())
+      await sent.promise
+      if (isCancelled) assert.ok((await cancel(id)).ok)
+      const taken = await openDrive(room.world)(id, nextFence())
+      // A wake in between changes nothing.
+      assert.deepEqual(await openDrive(room.world)(id, nextFence()), taken)
+      arrived.resolve()
+      await first
+      const until = taken.t === 'wait' ? taken.until?.getTime() : undefined
+      room.clock.travel((until ?? 0) - room.clock.now().getTime())
+      assert.equal(await room.settle(id), isCancelled ? 'cancelled' : 'succeeded')
+      const [effect] = await room.rows<{ idempotency_key: string; status: string; attempt: number }>(
+        `select idempotency_key, status, attempt from concord.domain_effects where command_id = $1 and compensates_effect_id is null`,
+        [id],
+      )
+      const done = room.provider.applied.get(effect?.idempotency_key ?? '')
+      assert.deepEqual([effect?.status, effect?.attempt, done], ['succeeded', 1, 1])
+      assert.deepEqual(await historyFaults(room), [])
+    })
+
+  for (const errorClass of ['transient_connector_error', 'validation_error'] as const)
+    for (const arrives of [true, false])
+      test(`[EFF-06] a call that fails without an answer (${errorClass}) and ${arrives ? 'is done late' : 'is never done'} is not taken for undone before its time limit`, async () => {
+        const id = await room.submit({ subject: 's', steps: ['connector.ticket.open'] })
+        const call = room.provider.call.bind(room.provider)
+        let finishLate = () => Promise.resolve<unknown>(undefined)
+        room.provider.call = async (...args) => {
+          room.provider.call = call
+          finishLate = () => call(...args)
+          throw new EffectFailure(errorClass, 'the line was cut', 'unknown')
+        }
+        const nowMs = () => room.clock.now().getTime()
+        const lateMs = nowMs() + 29_000
+        const driveOn = async () => {
+          const next = await openDrive(room.world)(id, nextFence())
+          return next.t === 'wait' ? (next.until?.getTime() ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY
+        }
+        for (let until = await driveOn(); until <= lateMs; until = await driveOn()) room.clock.travel(until - nowMs())
+        room.clock.travel(lateMs - nowMs())
+        if (arrives) await finishLate()
+        for (let until = await driveOn(); until !== Number.POSITIVE_INFINITY; until = await driveOn())
+          room.clock.travel(until - nowMs())
+        const [effect] = await room.rows<{ key: string; status: string; attempt: number; error_class: string | null }>(
+          `select idempotency_key as key, status, attempt, error_class from concord.domain_effects where command_id = $1`,
+          [id],
+        )
+        const done = room.provider.applied.get(effect?.key ?? '') ?? 0
+        const isRepeated = !arrives && errorClass === 'transient_connector_error'
+        assert.deepEqual(
+          [effect?.status, effect?.attempt, effect?.error_class, done],
+          arrives || isRepeated ? ['succeeded', isRepeated ? 2 : 1, null, 1] : ['failed', 1, 'validation_error', 0],
+        )
+        assert.deepEqual(await historyFaults(room), [])
+      })
 
   test('[EFF-05] two drivers of one command at once: each effect is applied once and recorded once', async () => {
     for (let round = 0; round < 20; round++) {

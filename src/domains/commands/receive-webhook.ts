@@ -6,6 +6,7 @@ import type { CommandState } from '#kernel/machines/command'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { webhookKey } from '#kernel/idempotency-key'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import { cutText } from '#kernel/cut-text'
 import { redactText } from '#kernel/secret-shapes'
 import { appendEvents, eventIdOf } from '#store'
 import { commandLog } from './events.ts'
@@ -187,7 +188,7 @@ function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 
       provider_event_id: isFlood ? null : id,
       ingress: 'webhook',
       code,
-      reason: redactText(reason).slice(0, 500),
+      reason: cutText(redactText(reason), 500),
       is_flood: isFlood,
       target_type: 'request',
       target_id: null,
@@ -217,7 +218,7 @@ async function recordOnly(
   const payload = {
     source: source.name,
     provider_event_id: redactText(id),
-    type: typeof event['type'] === 'string' ? redactText(event['type']).slice(0, 100) : null,
+    type: typeof event['type'] === 'string' ? cutText(redactText(event['type']), 100) : null,
     target_type: 'webhook',
     target_id: redactText(id),
   }

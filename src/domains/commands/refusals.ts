@@ -79,6 +79,19 @@ export const commandRefusals = {
     'Propose one of the tools of the key, or ask the person for a key that covers it.',
   ],
   'commands.proposal.of_another': ['conflict', 'Propose other work, or ask the person for whom you act.'],
+  'commands.agent.stopped': [
+    'conflict',
+    'Propose it again after the stop is lifted. The person for whom you act can see who set it, and why.',
+  ],
+  'commands.stop.target': [
+    'invalid',
+    'Name an agent, a run or a swarm as `target`, or use the scope `all` without one.',
+  ],
+  'commands.stop.target_unknown': [
+    'not_found',
+    'Use an id of this workspace, or the name of an agent of the project, of a key or of a run.',
+  ],
+  'commands.stop.not_in_force': ['conflict', 'GET /stops lists the stops in force.'],
   'commands.tool.ambiguous': ['invalid', 'Use the full name of the task; GET /task-types lists them.'],
 } as const satisfies RefusalTable
 

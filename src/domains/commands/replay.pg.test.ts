@@ -306,8 +306,6 @@ describe('a turn that is given again', () => {
   })
 
   test('[RUN-10] the step of a run that proposes a memory is on record once, and so is the question about it', async () => {
-    const { command_id } =
-      (await room.rows<{ command_id: string }>('select command_id from concord.commands limit 1'))[0] ?? {}
     const byRun = async (name: string): Promise<Proposal> => {
       const { subject_type, subject_id, memory_type, ...rest } = aPreference()
       const scope: RunScope = {
@@ -323,7 +321,7 @@ describe('a turn that is given again', () => {
       await insertRow(room.db, 'concord.agent_runs', {
         agent_run_id: agentRunId,
         workspace_id: workspaceId,
-        command_id,
+        command_id: await room.submit({ note: name }, { taskName: 'Pay and Write', idempotencyKey: agentRunId }),
         agent_name: 'Ada',
         agent_role: 'analyst',
         status: 'running',

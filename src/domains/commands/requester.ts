@@ -3,12 +3,11 @@
  * effect does not begin and an operator is asked: nothing happens in the name of a person who left or was demoted.
  */
 import type { ApprovalRequest } from '#domains/approvals'
-import { findMember, hasLeft, platformRoles, type Principal } from '#domains/identity'
-import { isUuid } from '#kernel/ids'
+import { findMember, hasLeft, isLiveKey, platformRoles, type Principal } from '#domains/identity'
 import { statement } from '#store'
 import type { Folded } from './advance.ts'
 import { applyChanges, move, releaseTurn, systemActor } from './change.ts'
-import type { StoredCommand, StoredEffect } from './command-table.ts'
+import { requesterOf, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { nextEffect } from './plan.ts'
 import { contentOf, readBackOf, taskOf } from './tasks.ts'
@@ -16,16 +15,10 @@ import { contentOf, readBackOf, taskOf } from './tasks.ts'
 /** The approval type of the question. One yes holds for the rest of the command. */
 const REQUESTER_GONE = 'requester_gone'
 
-/** The id of the person who asked; undefined for Concord itself. */
-export function requesterOf({ requested_by }: Pick<StoredCommand, 'requested_by'>): string | undefined {
-  const id = requested_by.startsWith('user:') ? requested_by.slice('user:'.length) : ''
-  return isUuid(id) ? id : undefined
-}
-
 /** A condition about the command `c`: the agent that proposed it has lost its last key. */
 const hasLostAgent = (userId: string): string =>
   `(c.context->>'agent' is not null and not exists (select from identity.api_keys k
-      where k.user_id = ${userId} and k.agent = c.context->>'agent' and k.revoked_at is null))`
+      where k.user_id = ${userId} and k.agent = c.context->>'agent' and ${isLiveKey('k', 'c.workspace_id')}))`
 
 /**
  * A condition about the command `c`: the person may no longer act as at the request, and no operator has agreed to continue the command. `offset 0`:
@@ -45,11 +38,11 @@ where c.workspace_id = $2::uuid and c.command_id = $3::uuid`,
 /** A policy decision this long after the request is made with the rights of now. */
 const RIGHTS_FRESH_MS = 5_000
 
-/** The present role and org roles of the requester. Undefined for Concord itself, and for a person who may no longer act. */
+/** The requester with the present role and org roles, never more than at the request. Undefined for Concord itself, and for a person who may no longer act. */
 export async function findPresentRights(
   { db }: Pick<CommandDeps, 'db'>,
-  command: StoredCommand,
-): Promise<Pick<Principal, 'role' | 'orgRoles'> | undefined> {
+  command: Pick<StoredCommand, 'requested_by' | 'context' | 'workspace_id'>,
+): Promise<Principal | undefined> {
   const userId = requesterOf(command)
   const roleMax = platformRoles.find((role) => role === command.context.metadata['role'])
   if (userId === undefined || roleMax === undefined) return undefined
@@ -115,7 +108,7 @@ function requestOf(
       : { arguments: command.payload, effects: [], policy_version: 'none', command_version: 'none' },
     packet: {
       requestedAction: `Continue ${command.task_name ?? command.command_type} although its requester may no longer act.`,
-      why: 'The requester left, has a lower role than at the request, or may not enter this workspace any more; or the key of its agent was revoked.',
+      why: 'The requester left, has a lower role than at the request, or may not enter this workspace any more; or the key of its agent was revoked or has expired.',
       affected: [effect_type],
       policy: 'Nothing begins in the name of a person who may no longer act.',
       afterApproval:

@@ -28,6 +28,7 @@ const queue = 'scheduled_maintenance'
 export const shippedSchedules = [
   { name: 'expire_pending_approvals', command_type: 'expire_approvals', cron: '*/5 * * * *', queue },
   { name: 'sync_connector_metadata', command_type: 'sync_connector_metadata', cron: '0 * * * *', queue },
+  { name: 'repair_missions', command_type: 'repair_missions', cron: '*/10 * * * *', queue },
   { name: 'memory_decay_review', command_type: 'review_stale_memory', cron: '0 3 * * *', queue },
 ] as const satisfies readonly ScheduleSpec[]
 

@@ -6,11 +6,11 @@ import { readBackOf, REQUEST_APPROVAL, REQUEST_INPUT } from './tasks.ts'
  * Something that the command did outside stands, or may stand: an effect that succeeded and was not undone, one whose outcome is open or in doubt, or one
  * that failed with the command that it had started. Effects that only read change nothing, and those that an operator has released do not count.
  */
-function hasStanding(effects: readonly StoredEffect[]): boolean {
+export function effectsThatStand<E extends StoredEffect>(effects: readonly E[]): readonly E[] {
   const undone = new Set(
     effects.filter(({ status }) => status === 'succeeded').map(({ compensates_effect_id }) => compensates_effect_id),
   )
-  return effects.some((effect) => {
+  return effects.filter((effect) => {
     const { effect_type, status, compensates_effect_id, reversibility, domain_effect_id } = effect
     const isAsk = effect_type === REQUEST_APPROVAL || effect_type === REQUEST_INPUT
     if (compensates_effect_id !== null || isAsk || isReleased(effect)) return false
@@ -35,7 +35,7 @@ export function isFreed({ command, effects }: CommandWithEffects): boolean {
   const own = new Set(effects.map(({ domain_effect_id }) => domain_effect_id))
   const isUndone = effects.some(({ compensates_effect_id: of, status }) => own.has(of ?? '') && status === 'succeeded')
   const isOver = command.status !== 'succeeded' || isUndone || effects.some(isReleased)
-  return command.completed_at !== null && isOver && !hasStanding(effects)
+  return command.completed_at !== null && isOver && effectsThatStand(effects).length === 0
 }
 
 /** How to ask again for what the command did not do. Undefined: it may still do it, or something that it did stands. */

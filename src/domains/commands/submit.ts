@@ -1,17 +1,17 @@
 /** Submits a command: one statement writes the command and its audit event, and the answer waits for the commit. */
 import { hash } from 'node:crypto'
 import { type Actor, credentialOf, eventBy } from '#kernel/actor'
-import { KernelFault } from '#kernel/errors'
 import { canonicalJson } from '#kernel/canonical-json'
 import type { RequestKeys } from '#kernel/idempotency-key'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
+import { cutText } from '#kernel/cut-text'
 import { redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import type { Process } from '#runtime'
 import { activeTraceparent } from '#telemetry'
-import { appendEvents, constraintOf, failpoint, type Once, refuseInProgress, type Tx } from '#store'
+import { appendEvents, failpoint, type Once, refuseInProgress, type Tx } from '#store'
 import { cancellationModes, type CancellationMode, type IngressType } from './catalog/definitions.ts'
 import { hideUndeclared } from './catalog/declared-fields.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
@@ -20,12 +20,12 @@ import { type CommandContext, processOf, type StoredCommand } from './command-ta
 import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
 import { type DependsOn, insertDependency, refuseParent } from './add-dependency.ts'
-import { findTask, validatePayload } from './tasks.ts'
+import { decideAuthor, findTask, validatePayload } from './tasks.ts'
 import type { Folded } from './advance.ts'
 import { composeWrite, fail, type WriteEvent } from './change.ts'
 import { type CommandDeps, mayReadCommand } from './deps.ts'
-import { passAfter, passBefore } from './drive.ts'
-import { decideNew, insertAsking, isInlineTask, runInline } from './inline.ts'
+import { passAfter } from './drive.ts'
+import { type CommitEnded, decideNew, insertDecided, isInlineTask, runInline } from './inline.ts'
 import { KEY_WAIT, keyedBy, type NewCommand } from './insert-command.ts'
 import { traceSubmit } from './observe.ts'
 
@@ -41,6 +41,8 @@ export type SubmitCommand = {
   readonly runAs?: 'user' | 'service' | 'agent'
   readonly appId?: string
   readonly metadata?: JsonObject
+  /** The run of an agent that proposes it; set by the gateway of agents alone. */
+  readonly run?: { readonly agentRunId: string; readonly swarmRunId: string | null } | undefined
   /** A process that is woken by the write that ends the command or makes it wait for people. */
   readonly follower?: Process | undefined
   /**
@@ -54,6 +56,8 @@ export type SubmitCommand = {
   readonly tx?: Tx | undefined
   /** Runs in the transaction that inserts the command, only if it is new. A refusal rolls back both. */
   readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
+  /** Commits a command that ends with its insert. Undefined, or without a value: it is committed alone. */
+  readonly commitEnded?: CommitEnded | undefined
 }
 
 export type SubmittedCommand = { readonly command: StoredCommand; readonly isNew: boolean }
@@ -80,7 +84,7 @@ async function submitChecked(
 ): Promise<Decision<SubmittedCommand>> {
   const { task } = checked
   const at = deps.now()
-  const mayInline = isInlineTask(deps, checked) && !input.dependsOn?.length && !input.tx
+  const mayInline = isInlineTask(deps, checked, input.runAs) && !input.dependsOn?.length && !input.tx
   // A command with dependencies is woken by their ends, through the runtime.
   const turn = mayInline || input.dependsOn?.length || input.tx ? undefined : deps.turns?.offer(task.queue)
   const command: StoredCommand = {
@@ -99,7 +103,7 @@ async function submitChecked(
   const opening =
     input.dependsOn?.length || input.alongside || input.tx
       ? insertWithMore(deps, bare, input)
-      : open(deps, bare, mayInline)
+      : open(deps, bare, mayInline, input.commitEnded)
   const opened = await opening.catch((error: unknown) => {
     turn?.release()
     throw error
@@ -144,41 +148,21 @@ type Opened = Once<StoredCommand> & {
 }
 
 /** Inserts a command with all that one commit can hold of it; the rest is decided afterwards. */
-async function open(deps: CommandDeps, bare: NewCommand, mayInline: boolean): Promise<Decision<Opened>> {
+async function open(
+  deps: CommandDeps,
+  bare: NewCommand,
+  mayInline: boolean,
+  commitEnded: CommitEnded | undefined,
+): Promise<Decision<Opened>> {
   const { command } = bare
   const first = await decideNew(deps, command, mayInline).catch(() => undefined)
   const decided = first === 'tried' ? undefined : first?.folded
-  const opened = decided && (await insertDecided(deps, bare, decided))
+  const opened = decided && (await insertDecided(deps, bare, decided, commitEnded))
   if (opened) return opened.ok ? accept({ ...opened.value, decided }) : opened
   // The grace begins with the insert: a call before it may have taken two seconds.
   const run_after = mayInline ? new Date(deps.now().getTime() + INLINE_GRACE_MS) : command.run_after
   const inserted = await deps.inserts.insert({ ...bare, command: { ...command, run_after } })
   return inserted.ok ? accept({ ...inserted.value, isTried: first === 'tried' }) : inserted
-}
-
-/** Undefined: another command has the key of an effect, or is writing it, or the approval cannot be requested. The driver finds that out too, and records it. */
-async function insertDecided(
-  deps: CommandDeps,
-  bare: NewCommand,
-  { draft: { now, write }, next }: Folded,
-): Promise<Decision<Once<StoredCommand>> | undefined> {
-  const ended = { turn_token: null, turn_until: null }
-  const whole: NewCommand = {
-    command: { ...now.command, updated_at: write.at, ...(write.releases ? ended : {}) },
-    turnMs: write.releases ? null : bare.turnMs,
-    effects: write.newEffects,
-    events: [...bare.events, ...write.events],
-    accessVersion: bare.accessVersion,
-  }
-  const hasKeys = write.newEffects.some(({ idempotency_key }) => idempotency_key !== null)
-  await passBefore(write)
-  const inserting = next.t === 'ask' ? insertAsking(deps, whole, next.requests) : deps.inserts.insert(whole)
-  const opened = await inserting.catch((error: unknown) => {
-    if (constraintOf(error) === 'idx_domain_effects_idem' || (hasKeys && refuseInProgress(error))) return undefined
-    if (error instanceof KernelFault && error.code === 'commands.approval.refused') return undefined
-    throw error
-  })
-  return opened && !opened.ok && opened.code === 'key_in_progress' && hasKeys ? undefined : opened
 }
 
 function createdEvent(command: StoredCommand, by: Actor): WriteEvent {
@@ -241,6 +225,7 @@ export function rowOf(
     idempotency_key: keys.caller ?? null,
     contract_key: keys.contract ?? null,
     request_fingerprint: fingerprintOf(name, payloadText, input),
+    agent_run_id: input.run?.agentRunId ?? null,
     created_at: at,
     updated_at: at,
   }
@@ -276,6 +261,8 @@ export function checkRequest({ catalog }: Pick<CommandDeps, 'catalog'>, input: S
   if (!guarded.ok) return { ...guarded, path: guarded.path === undefined ? 'payload' : `payload.${guarded.path}` }
   const secrets = checkSecrets(input.payload, task.type.fields)
   if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
+  const author = decideAuthor(task, input)
+  if (!author.ok) return author
   const keys = keysOf(task, input)
   return keys.ok ? accept({ task, keys: keys.value, mode: mode.value }) : keys
 }
@@ -308,6 +295,7 @@ function contextOf(by: Actor, input: SubmitCommand): CommandContext {
       org_roles: principal?.orgRoles ?? [],
     },
     ...(principal?.agent ? { agent: principal.agent.name } : {}),
+    ...(input.run?.swarmRunId ? { swarm_run_id: input.run.swarmRunId } : {}),
     ...(input.follower ? { follower: input.follower } : {}),
   }
 }
@@ -320,7 +308,7 @@ export async function rejectRequest(
   refusal: Refusal,
 ): Promise<Refusal> {
   const payload = {
-    task_name: redactText(input.taskName).slice(0, 200),
+    task_name: cutText(redactText(input.taskName), 200),
     ingress: input.ingress,
     code: refusal.code,
     reason: redactText(refusal.reason),

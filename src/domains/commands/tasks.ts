@@ -3,6 +3,7 @@
  * drafts, and their handlers. Also validates payloads and computes the hashes. Pure.
  */
 import { hash } from 'node:crypto'
+import { z } from 'zod'
 import type { ApprovedContent } from '#domains/approvals'
 import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
@@ -10,9 +11,10 @@ import type { ErrorClass } from '#kernel/error-classes'
 import { defined, formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import { nearest } from '#kernel/nearest'
 import { compensationPolicy, type CompiledRetry, compilePolicy } from '#kernel/retry-policy'
 import type { Facts } from '#kernel/policy/policy'
-import type { CommandType, EffectDraft, TaskSpec } from './catalog/definitions.ts'
+import type { CommandType, EffectDraft, IngressType, TaskSpec } from './catalog/definitions.ts'
 import type { Awaits, EffectCall, EffectClass, LookupResult, UndoCall } from './catalog/effect-definition.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import type { ReadBackNote, StoredCommand, StoredEffect } from './command-table.ts'
@@ -34,9 +36,14 @@ type TaskRow = Pick<StoredCommand, 'task_name' | 'command_type'>
 /** The task of a stored command. Undefined after a deploy that removed it. */
 export function taskOf(
   { tasks, taskOfType }: Pick<Catalog, 'tasks' | 'taskOfType'>,
-  { task_name, command_type }: TaskRow,
+  { task_name, command_type, ingress }: TaskRow & { readonly ingress: string },
 ): CompiledTask | undefined {
-  return (task_name === null ? undefined : tasks.get(task_name)) ?? taskOfType.get(command_type)
+  const task = findCompiled({ tasks, taskOfType }, { task_name, command_type })
+  return task && ingress === 'agent_action' ? { ...task, ...task.forAgents } : task
+}
+
+function findCompiled({ tasks, taskOfType }: Pick<Catalog, 'tasks' | 'taskOfType'>, row: TaskRow) {
+  return (row.task_name === null ? undefined : tasks.get(row.task_name)) ?? taskOfType.get(row.command_type)
 }
 
 /**
@@ -47,7 +54,7 @@ export function wakeOptionsOf(
   catalog: Pick<Catalog, 'tasks' | 'taskOfType'>,
   row: TaskRow,
 ): { readonly queue?: string } {
-  const queue = taskOf(catalog, row)?.queue
+  const queue = findCompiled(catalog, row)?.queue
   return queue === undefined ? {} : { queue }
 }
 
@@ -100,6 +107,34 @@ export function payloadHash(payload: JsonObject): string {
   return hash('sha256', canonicalJson(payload))
 }
 
+/** The `metadata` of a task under which it lists the fields that only a person supplies. */
+export const PERSON_FIELDS = 'person_fields'
+
+/** The `metadata` of a task whose content no command may hold: only a run gives it, by reference. */
+export const RUN_ONLY = 'run_only'
+
+export const isRunOnly = ({ metadata }: Pick<TaskSpec, 'metadata'>): boolean => metadata[RUN_ONLY] === true
+
+/** An agent cannot write the answer of a person: it comes by `supplyInput` alone. Pure. */
+export function decideAuthor(
+  { spec }: Pick<CompiledTask, 'spec'>,
+  { ingress, payload, run }: { readonly ingress: IngressType; readonly payload: JsonObject; readonly run?: unknown },
+): Decision<undefined> {
+  if (isRunOnly(spec) && run === undefined)
+    return refuse('agents.call.by_reference', `Only a run that Concord drives uses ${quote(spec.name)}.`, {
+      path: 'tool_name',
+    })
+  const given = personFields(spec).find((name) => Object.hasOwn(payload, name))
+  if (ingress !== 'agent_action' || given === undefined) return accept(undefined)
+  const reason = `Only a person supplies the field ${quote(given)}.`
+  return refuse('commands.payload.malformed', reason, { path: `payload.${given}` })
+}
+
+export function personFields({ metadata }: Pick<TaskSpec, 'metadata'>): readonly string[] {
+  const fields = metadata[PERSON_FIELDS]
+  return Array.isArray(fields) ? fields.map(String) : []
+}
+
 type PayloadVerdict =
   | { readonly t: 'fits'; readonly payload: JsonObject }
   | { readonly t: 'missing'; readonly fields: readonly string[] }
@@ -123,11 +158,18 @@ export function validatePayload(
     const path = formatPath(steps)
     if (issue.code !== 'unrecognized_keys' && steps.length > 0 && isAbsent(payload, steps)) missing.add(path)
     // Zod's message names types and limits, never the value that was sent.
-    else errors.push(`${path === '' ? 'payload' : path}: ${issue.message}`)
+    else errors.push(`${path === '' ? 'payload' : path}: ${issue.message}${guessField(type, issue)}`)
   }
   if (errors.length > 0) return { t: 'malformed', errors: errors.slice(0, ERRORS_MAX) }
   if (missing.size > 0) return { t: 'missing', fields: [...missing].toSorted() }
   return asJson(parsed.success ? parsed.data : payload)
+}
+
+/** The field of the payload that is spelled almost like an unknown one. */
+function guessField({ payload }: CommandType, issue: z.core.$ZodIssue): string {
+  if (issue.code !== 'unrecognized_keys' || issue.path.length > 0 || !(payload instanceof z.ZodObject)) return ''
+  const guess = nearest(issue.keys[0] ?? '', Object.keys(payload.shape))
+  return guess === undefined ? '' : `. Did you mean ${quote(guess)}?`
 }
 
 /** Stores the parsed value, with its defaults and trimmed texts. A schema that transforms the payload into something else cannot be stored. */
@@ -158,6 +200,8 @@ export type EffectHandler = {
   /** The names that an undo must emit, and no others. */
   readonly produces: readonly string[]
   readonly isUndo: boolean
+  /** It changes something outside of Concord. */
+  readonly isOutward: boolean
   readonly run: (call: HandlerCall) => Promise<unknown>
   readonly find: ((call: HandlerCall) => Promise<LookupResult>) | undefined
 }
@@ -203,6 +247,7 @@ export function findHandler(catalog: Catalog, effect: StoredEffect): EffectHandl
       retry: retryOf(catalog, definition.operation),
       produces: definition.produces,
       isUndo: false,
+      isOutward: definition.outward,
       run: definition.do,
       find: definition.find,
     }
@@ -212,12 +257,14 @@ export function findHandler(catalog: Catalog, effect: StoredEffect): EffectHandl
 /** The type of the effect that undoes another one. */
 const UNDO_PREFIX = 'compensation.'
 export const undoTypeOf = (undo: string) => `${UNDO_PREFIX}${undo}`
-export const undoOf = ({ undos }: Pick<Catalog, 'undos'>, effectType: string) =>
-  effectType.startsWith(UNDO_PREFIX) ? undos.get(effectType.slice(UNDO_PREFIX.length))?.undo : undefined
+const findUndone = ({ undos }: Pick<Catalog, 'undos'>, effectType: string) =>
+  effectType.startsWith(UNDO_PREFIX) ? undos.get(effectType.slice(UNDO_PREFIX.length)) : undefined
+export const undoOf = (catalog: Pick<Catalog, 'undos'>, effectType: string) => findUndone(catalog, effectType)?.undo
 
 function findUndo(catalog: Catalog, { effect_type }: StoredEffect): EffectHandler | undefined {
-  const undo = undoOf(catalog, effect_type)
-  if (!undo) return undefined
+  const found = findUndone(catalog, effect_type)
+  if (!found) return undefined
+  const { undo, of } = found
   const { find } = undo
   return {
     class: undo.class,
@@ -225,6 +272,7 @@ function findUndo(catalog: Catalog, { effect_type }: StoredEffect): EffectHandle
     retry: retryOf(catalog, compensationPolicy.operation),
     produces: undo.produces,
     isUndo: true,
+    isOutward: of.outward,
     run: (call) => undo.do(asUndo(call)),
     find: find && ((call) => find(asUndo(call))),
   }

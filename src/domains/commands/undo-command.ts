@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { idView } from '#contract'
 import type { Actor } from '#kernel/actor'
+import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Db, type Paged, scoped, statement } from '#store'
@@ -12,7 +13,8 @@ import { type CommandDeps, isAllowed } from './deps.ts'
 import type { HistoryEvent } from './explain-command.ts'
 import { previewCommand, previewView } from './preview.ts'
 import { listCommandEvents } from './read-commands.ts'
-import { rejectRequest, type SubmittedCommand, submitCommand } from './submit.ts'
+import { rejectRequest, type SubmitCommand, type SubmittedCommand, submitCommand } from './submit.ts'
+import { systemActor } from './change.ts'
 import { isInForce, undoneIdOf, UNDO_TYPE, type UndoLink } from './undo-plan.ts'
 import { findUndoTarget, judgeUndo, UNDO_COMMAND, undoKeyOf } from './undo-task.ts'
 
@@ -49,6 +51,34 @@ export async function undoCommand(
   const judged = judgeUndo(await findUndoTarget(deps, workspaceId, commandId))
   if (!judged.ok) return rejectRequest(deps, by, submitOf(request), judged)
   return submitCommand(deps, by, submitOf(request))
+}
+
+/** Where the undo of a command stands. `none`: there is nothing that can be undone. */
+export type UndoState = 'none' | 'open' | 'done' | 'failed'
+
+/**
+ * Undoes a command because a decision of Concord requires it, such as the join of a swarm. Nobody is asked about it again. A repeat returns how far it is;
+ * `follower` is woken when it ends.
+ */
+export async function undoByDecision(
+  deps: CommandDeps,
+  by: Pick<Actor, 'traceId'>,
+  { follower, ...request }: UndoRequest & Pick<SubmitCommand, 'follower'>,
+): Promise<UndoState> {
+  const { workspaceId, commandId } = request
+  const undo = (await listUndos(deps.db, workspaceId, [commandId]))(commandId)
+  if (undo && isInForce(undo)) return undo.status === 'succeeded' ? 'done' : 'open'
+  if (undo) return 'failed'
+  const judged = judgeUndo(await findUndoTarget(deps, workspaceId, commandId))
+  if (!judged.ok) return 'none'
+  const submitted = await submitCommand(
+    deps,
+    { ...systemActor, traceId: by.traceId },
+    { ...submitOf(request), ingress: 'system_event', runAs: 'service', follower },
+  )
+  // Nothing that is refused here was asked by a caller: the turn is given again.
+  if (!submitted.ok) throw new KernelFault('commands.undo.refused', submitted.reason)
+  return 'open'
 }
 
 /** $1 workspace, $2 keys. */

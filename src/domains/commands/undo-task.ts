@@ -190,9 +190,13 @@ const targetIn = (facts: Facts) => (facts['undo_target'] ?? undefined) as UndoTa
 const factsOf = (value: unknown): Facts => (typeof value === 'object' && value !== null ? (value as Facts) : {})
 const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
 
-/** Those who approved a command that succeeded or was cancelled approve its undo. Otherwise an operator does; an administrator's own request counts as one. */
+/**
+ * Those who approved a command that succeeded or was cancelled approve its undo. Otherwise an operator does; an administrator's own request counts as one.
+ * An undo that follows from a decision of Concord needs nobody: only Concord itself has the ingress `system_event`.
+ */
 function decideUndo({ command, context }: PolicyInput): PolicyAnswer {
   const judged = judgeUndo(targetIn(factsOf(context['facts'])))
+  if (judged.ok && command['ingress'] === 'system_event') return { decision: 'allow' }
   const { role } = factsOf(context['metadata'])
   const isOwn = judged.ok && judged.value.requested_by === command['requested_by']
   if (judged.ok && role !== 'admin' && !isOwn)
@@ -250,7 +254,7 @@ async function compensate(deps: CommandDeps, call: EffectCall): Promise<JsonObje
 export function undoDefinitions(deps: () => CommandDeps): readonly Definition[] {
   return [
     definePolicy(rule, { facts: Object.keys(undoFacts) }),
-    defineEffect({ effect_type: COMPENSATE, class: 'keyed', do: (call) => compensate(deps(), call) }),
+    defineEffect({ effect_type: COMPENSATE, class: 'keyed', outward: false, do: (call) => compensate(deps(), call) }),
     defineFunction({
       name: UNDO_TYPE,
       reads_facts: true,
@@ -274,7 +278,7 @@ export function undoDefinitions(deps: () => CommandDeps): readonly Definition[] 
       description: 'Undoes the effects of a command that has succeeded, failed or was cancelled.',
       command_type: UNDO_TYPE,
       function_name: UNDO_TYPE,
-      ingress_types: ['user_request', 'agent_action'],
+      ingress_types: ['user_request', 'agent_action', 'system_event'],
       required_inputs: ['command_id'],
       async_required: true,
       policy_checks: ['permission', rule.name],

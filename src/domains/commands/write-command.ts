@@ -29,6 +29,7 @@ import type { CommandDeps } from './deps.ts'
 import { commandEventPurposes } from './events.ts'
 import { observeCommit } from './observe.ts'
 import { isRequesterGone } from './requester.ts'
+import { mayAgentAct } from './stops/stop.ts'
 import { wakeOptionsOf } from './tasks.ts'
 
 const assign = (columns: Readonly<Record<string, string>>, set: string, row: string) =>
@@ -136,8 +137,8 @@ const marked = ({ among, notAmong }: Ids) => `, waiting as materialized (
     and c.command_id ${notAmong}
 )`
 
-const mayBegin = `
-    and (w.requester is null or not ${isRequesterGone('w.requester')})`
+const mayBegin = `\n    and (w.requester is null or not ${isRequesterGone('w.requester')})`
+const mayBeginOfAgent = `\n    and (w.is_of_agent is not true or ${mayAgentAct('c')})`
 
 type Parts = {
   readonly isBatch: boolean
@@ -151,27 +152,29 @@ type Parts = {
   readonly splits: boolean
   /** An effect begins, so the requester must still be allowed to act. */
   readonly begins: boolean
+  /** An effect of an agent begins, so no stop may cover the agent. */
+  readonly ofAgent: boolean
 }
 
 /** A write that depends on another room's write in the same statement, and on the version of the command. */
 type Joined = { readonly version: string; readonly vote: JoinedVote }
 
-function textOf({ isBatch, plans, touches, moves, splits, begins }: Parts, vote: JoinedVote | undefined): string {
+function textOf(parts: Parts, vote: JoinedVote | undefined): string {
+  const { isBatch, plans, touches, moves, splits, begins, ofAgent } = parts
   const next = plans ? 4 : 3
   const last = touches ? next + 2 : next
   const ids = isBatch ? manyIds : oneId
+  const given = `${begins ? mayBegin : ''}${ofAgent ? mayBeginOfAgent : ''}`
   return [
     `with w as materialized (
   select * from json_to_recordset($1::json)
     as w(n integer, entry_id uuid, audit_type text, events json, more json, trace_id text, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
       is_free boolean, releases boolean, takes uuid,
-      takes_ms double precision, at timestamptz, set jsonb, version text, requester uuid)
+      takes_ms double precision, at timestamptz, set jsonb, version text, requester uuid, is_of_agent boolean)
 )`,
-    vote
-      ? `${held(begins ? mayBegin : '')}, ${vote.text(`$${last}`, `$${last + 1}`, 'exists (select from held)')}`
-      : '',
+    vote ? `${held(given)}, ${vote.text(`$${last}`, `$${last + 1}`, 'exists (select from held)')}` : '',
     // What begins was already allowed to begin by `held`, which has locked the row.
-    moved(ids, vote ? '\n    and exists (select from told)' : begins ? mayBegin : ''),
+    moved(ids, vote ? '\n    and exists (select from told)' : given),
     plans ? `, planned as (${insertEffects('$3', 'moved')})` : '',
     touches ? touched(ids, `$${next}`, `$${next + 1}`) : '',
     logged(splits),
@@ -187,8 +190,8 @@ const forms = new Map<string, Statement<Written>>()
 
 /** The variant for these parts, built once. */
 function writeStatement(parts: Parts, vote: JoinedVote | undefined): Statement<Written> {
-  const { isBatch: batch, plans, touches, moves, splits, begins } = parts
-  const name = Object.entries({ batch, plans, touches, moves, splits, begins, voted: vote !== undefined })
+  const { isBatch: batch, plans, touches, moves, splits, begins, ofAgent: agent } = parts
+  const name = Object.entries({ batch, plans, touches, moves, splits, begins, agent, voted: vote !== undefined })
     .flatMap(([part, isThere]) => (isThere ? [part] : []))
     .reduce((all, part) => `${all}_${part}`, 'commands_write')
   const known = forms.get(name) ?? statement<Written>(name, textOf(parts, vote))
@@ -243,7 +246,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
     sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n, command_id: write.command.command_id })))
   const moves = numbered((write) => write.effectMoves)
   const docs = sent.map(({ write, entryId, takes: taking }, n) => {
-    const { command, hold, from, to, releases, at, set, events, requester } = write
+    const { command, hold, from, to, releases, at, set, events, requester, isOfAgent } = write
     const [first, ...more] = journalRows(entryId, events)
     return {
       n,
@@ -266,6 +269,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
       set,
       version: joined?.version,
       requester,
+      is_of_agent: isOfAgent,
     }
   })
   const effects = numbered((write) => write.newEffects)
@@ -277,6 +281,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[], joined?: Joined): Promise<W
     moves: sent.some(({ write }) => write.to !== null),
     splits: docs.some(({ more }) => more !== undefined),
     begins: docs.some(({ requester }) => requester !== undefined),
+    ofAgent: docs.some(({ is_of_agent }) => is_of_agent === true),
   }
   return sql.run(writeStatement(parts, joined?.vote), [
     JSON.stringify(docs),
@@ -304,9 +309,10 @@ function refuseMoved(write: Write): Refusal {
   return refuse('commands.command.moved', 'This command has changed meanwhile.', { facts: { expected: state } })
 }
 
-/** The process to wake if this write ends the command or makes it wait for people. */
-function followerOf({ command: { context }, to, set }: Write) {
-  const isWoken = set.completed_at instanceof Date || (to !== null && WAITS_FOR_PEOPLE.includes(to))
+/** The process to wake if this write ends the command or makes it wait for people. A run is also woken when its command no longer waits. */
+function followerOf({ command: { context, agent_run_id }, from, to, set }: Write) {
+  const states = to === null ? [] : agent_run_id === null ? [to] : [from, to]
+  const isWoken = set.completed_at instanceof Date || states.some((state) => WAITS_FOR_PEOPLE.includes(state ?? ''))
   return isWoken ? context.follower : undefined
 }
 const WAITS_FOR_PEOPLE: readonly string[] = ['waiting_for_input', 'waiting_for_approval', 'blocked']

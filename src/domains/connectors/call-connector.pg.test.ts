@@ -32,12 +32,13 @@ const scripted = defineConnector({
     { ...operation, name: 'act', side_effect_class: 'keyed' },
     { ...operation, name: 'quick', timeout_ms: 30 },
     { ...operation, name: 'tiny', output_max_bytes: 64 },
+    { ...operation, name: 'brief', record: 'digest' },
     { ...operation, name: 'strict', output: z.strictObject({ id: z.string() }) },
   ],
   open: () => ({
     name: 'scripted',
     connector_type: 'scripted',
-    capabilities: () => ['look', 'act', 'quick', 'tiny', 'strict'],
+    capabilities: () => ['look', 'act', 'quick', 'tiny', 'brief', 'strict'],
     call(call) {
       calls.push(call)
       return behave(call)
@@ -169,6 +170,16 @@ describe('the gate', () => {
     })
     assert.equal(called, 1)
     assert.equal(calls.at(-1)?.context.idempotency_key, 'k:7')
+  })
+
+  test('an operation that is recorded by digest takes no secret either', async () => {
+    const { result: plain } = await callWith('brief', () => Promise.resolve(succeeded({})))
+    assert.equal(plain.ok, true)
+    const before = calls.length
+    const note = ['ghp', '1B2c3D4e5F6g7H8i9J0kLmNoPqRsTuVwXyZ0'].join('_')
+    const { ok, error } = await gate.call('scripted', 'brief', { note })
+    assert.deepEqual([ok, error?.error_class, calls.length], [false, 'validation_error', before])
+    assert.ok(!JSON.stringify(error).includes(note))
   })
 
   test('[CON-03] [CON-16] an unknown operation, and an input that does not fit, are refused before anything is written', async () => {

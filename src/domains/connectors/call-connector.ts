@@ -2,6 +2,7 @@
 import { checkSecrets, dataClasses, highestClass, redactPayload } from '#kernel/data-class'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
+import { accept } from '#kernel/refusal'
 import { activeTraceparent } from '#telemetry'
 import {
   type ConnectorDefinition,
@@ -13,7 +14,7 @@ import {
 } from './connector.ts'
 import { currentContract, openConfirm, type StoredDefinition } from './definitions.ts'
 import type { ConnectorDeps, OpenedConnector } from './deps.ts'
-import { beginCall, completeCall } from './invocation.ts'
+import { beginCall, completeCall, digestOf } from './invocation.ts'
 import { callInTime, judgeAnswer } from './judge-answer.ts'
 import { openScrubber, openSecretAccess } from './secrets.ts'
 import { traceCall } from './trace-call.ts'
@@ -51,8 +52,9 @@ async function callOperation(
   try {
     const scrubber = openScrubber()
     const secrets = await openSecretAccess(deps.secrets, definition, scrubber)
-    const recorded = scrubber.value(redactPayload(request.input, operation.input_classes, 'confidential'))
-    const invocationId = await beginCall(deps, called, request, recorded)
+    const recorded = redactPayload(request.input, operation.input_classes, 'confidential')
+    const kept = operation.record === 'digest' ? digestOf(request.input) : scrubber.value(recorded)
+    const invocationId = await beginCall(deps, called, request, kept)
     isBegun = true
     const confirmDefinition = openConfirm(deps, called, context, stored, scrubber)
     const startedAt = deps.now()
@@ -82,7 +84,7 @@ function passBreaker({ now }: ConnectorDeps, { definition, breaker }: OpenedConn
 
 /** Returns the input in the shape of its contract. Throws `ConnectorFailure`. */
 function checkInput(
-  { name, data_class_max }: ConnectorDefinition,
+  { name, connector_type, data_class_max }: ConnectorDefinition,
   operation: ConnectorOperationContract,
   { input, context }: ConnectorRequest,
 ): JsonObject {
@@ -103,7 +105,9 @@ function checkInput(
   if (!guarded.ok) throw no(`The input of ${subject} is not valid: ${guarded.reason}`)
   // The check at start-up requires an object.
   const fitted = guarded.value as JsonObject
-  const secrets = checkSecrets(fitted, operation.input_classes)
+  // A conversation may speak of secrets without being refused: a model connector removes what looks like one, and no row keeps it.
+  const isConversation = connector_type === 'model' && operation.record === 'digest'
+  const secrets = isConversation ? accept(fitted) : checkSecrets(fitted, operation.input_classes)
   if (!secrets.ok) throw no(`The input of ${subject} is not valid: ${secrets.reason}`)
   const classes = Object.fromEntries(Object.entries(operation.input_classes).filter(([, of]) => of !== 'secret'))
   const highest = highestClass(fitted, classes)

@@ -5,7 +5,13 @@ import { errorClasses } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import { riskLevels } from '#kernel/policy/policy'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { authModes, type ConnectorDefinition, type ConnectorInput, sideEffectClasses } from './connector.ts'
+import {
+  authModes,
+  type ConnectorDefinition,
+  type ConnectorInput,
+  outputTrusts,
+  sideEffectClasses,
+} from './connector.ts'
 import { filesConnector } from './files/files-connector.ts'
 import { httpConnector, httpMethods } from './http/http-connector.ts'
 import { closed, typeOfSchema } from './json-schema.ts'
@@ -30,6 +36,7 @@ const operationForm = z.strictObject({
   scopes: names.optional(),
   input_classes: z.record(z.string(), z.enum(dataClasses)).optional(),
   output_classes: z.record(z.string(), z.enum(dataClasses)).optional(),
+  output_trust: z.enum(outputTrusts).optional(),
   timeout_ms: z.int().optional(),
   output_max_bytes: z.int().optional(),
   retryable: z.array(z.enum(errorClasses)).optional(),

@@ -53,7 +53,11 @@ export type ConnectorCall = {
 type GivenByGate = 'traceparent' | 'secret' | 'conceal' | 'confirmDefinition' | 'timeout_ms' | 'output_max_bytes'
 
 /** A call as the caller requests it; the gate adds the rest of the context. */
-export type ConnectorRequest = Omit<ConnectorCall, 'context'> & { readonly context: Omit<CallContext, GivenByGate> }
+export type ConnectorRequest = Omit<ConnectorCall, 'context'> & {
+  readonly context: Omit<CallContext, GivenByGate>
+  /** The run that calls by itself, such as for a turn of its model. Absent: the command calls, and its own run counts. */
+  readonly agent_run_id?: string
+}
 
 export type ConnectorError = {
   readonly error_class: ErrorClass
@@ -133,6 +137,9 @@ export type ConnectorTools = {
 export const sideEffectClasses = ['none', 'keyed', 'queryable', 'opaque'] as const
 type SideEffectClass = (typeof sideEffectClasses)[number]
 
+export const outputTrusts = ['trusted', 'untrusted'] as const
+type OutputTrust = (typeof outputTrusts)[number]
+
 export const authModes = [
   'none',
   'api_key',
@@ -191,8 +198,17 @@ export type ConnectorOperationContract = {
   /** Data classes of input fields by path; an unnamed field is `internal`. */
   readonly input_classes: Readonly<Record<string, DataClass>>
   readonly output_classes: Readonly<Record<string, DataClass>>
+  /** `trusted`: nobody outside can choose its output. An agent that reads an untrusted output acts outside only with an approval. Default: `untrusted`. */
+  readonly output_trust: OutputTrust
   readonly timeout_ms: number
   readonly output_max_bytes: number
+  /**
+   * What the row of a call keeps of input and output. `digest` keeps size and SHA-256 alone, for conversations, from which people can be
+   * forgotten. Its connector must remove what looks like a secret from the input before it sends it.
+   */
+  readonly record: 'content' | 'digest'
+  /** The type of the artifact that keeps lists and objects of the output. The result of the effect is then its id, with the numbers and flags of the output. */
+  readonly output_artifact: string | null
   readonly retryable: readonly ErrorClass[]
   readonly attempts_max: number
   readonly backoff_seconds: readonly number[] | null
@@ -240,6 +256,8 @@ type OperationInput = Pick<
 export type ConnectorInput = Pick<ConnectorDefinition, 'connector_type' | 'name' | 'description' | 'open'> &
   Partial<Omit<ConnectorDefinition, 'kind' | 'operations' | 'auth' | 'rate_limits'>> & {
     readonly operations: readonly OperationInput[]
+    /** The default of its operations. */
+    readonly output_trust?: OutputTrust | undefined
     readonly auth?: Partial<ConnectorAuth>
     readonly rate_limits?: Partial<RateLimits>
   }
@@ -248,7 +266,14 @@ export type ConnectorInput = Pick<ConnectorDefinition, 'connector_type' | 'name'
 export type DeclaredInput = Partial<
   Pick<
     ConnectorInput,
-    'name' | 'description' | 'connector_id' | 'rate_limits' | 'breaker' | 'risk_level' | 'data_class_max'
+    | 'name'
+    | 'description'
+    | 'connector_id'
+    | 'rate_limits'
+    | 'breaker'
+    | 'risk_level'
+    | 'data_class_max'
+    | 'output_trust'
   >
 >
 
@@ -256,7 +281,7 @@ const TIMEOUT_MS = 30_000
 const OUTPUT_BYTES = 1_048_576
 const ATTEMPTS = 3
 
-function operation(input: OperationInput): ConnectorOperationContract {
+function operation(input: OperationInput, outputTrust: OutputTrust = 'untrusted'): ConnectorOperationContract {
   return Object.freeze({
     risk_level: 'low' as const,
     idempotency: { required: input.side_effect_class === 'keyed', key_template: null },
@@ -266,8 +291,11 @@ function operation(input: OperationInput): ConnectorOperationContract {
     scopes: [],
     input_classes: {},
     output_classes: {},
+    output_trust: outputTrust,
     timeout_ms: TIMEOUT_MS,
     output_max_bytes: OUTPUT_BYTES,
+    record: 'content' as const,
+    output_artifact: null,
     retryable: retryableErrorClasses,
     attempts_max: ATTEMPTS,
     backoff_seconds: null,
@@ -286,8 +314,9 @@ type InputOf<C extends Typed> = z.input<C['input']> extends infer Input extends 
 
 /** Fills in the defaults. `openConnectors` checks the declaration. An operation with the name of a field of the definition is not a function of it. */
 export function defineConnector<const Contracts extends readonly OperationInput[]>(
-  input: Omit<ConnectorInput, 'operations'> & { readonly operations: Contracts },
+  given: Omit<ConnectorInput, 'operations'> & { readonly operations: Contracts },
 ): ConnectorDefinition & OperationsOf<Contracts> {
+  const { output_trust, ...input } = given
   const definition: ConnectorDefinition = {
     connector_id: input.name,
     risk_level: 'low' as const,
@@ -303,7 +332,7 @@ export function defineConnector<const Contracts extends readonly OperationInput[
     kind: 'connector' as const,
     auth: { mode: 'none' as const, secret_ref: null, scopes: [], ...input.auth },
     rate_limits: { requests_per_minute: null, concurrent: null, ...input.rate_limits },
-    operations: input.operations.map(operation),
+    operations: input.operations.map((each) => operation(each, output_trust)),
   }
   for (const { name } of input.operations)
     if (!Object.hasOwn(definition, name))

@@ -5,7 +5,13 @@ import { dataClasses } from '#kernel/data-class'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { riskLevels } from '#kernel/policy/policy'
-import { authModes, type ConnectorDefinition, type ConnectorOperationContract, sideEffectClasses } from './connector.ts'
+import {
+  authModes,
+  type ConnectorDefinition,
+  type ConnectorOperationContract,
+  outputTrusts,
+  sideEffectClasses,
+} from './connector.ts'
 import { diffDefinitions, type StoredDefinition } from './definitions.ts'
 import type { StoredInvocation } from './invocation.ts'
 
@@ -52,6 +58,7 @@ export const connectorDetailView = connectorView
         .object({
           ...toolView.shape,
           side_effect_class: z.enum(sideEffectClasses),
+          output_trust: z.enum(outputTrusts),
           idempotency_required: z.boolean(),
           idempotency_key_template: z.string().nullable(),
           compensation: z.string().nullable(),
@@ -135,6 +142,7 @@ export function toConnectorDetailView(
     operations: definition.operations.map((operation) => ({
       ...toolOf(definition.name, operation),
       side_effect_class: operation.side_effect_class,
+      output_trust: operation.output_trust,
       idempotency_required: operation.idempotency.required,
       idempotency_key_template: operation.idempotency.key_template,
       compensation: operation.compensation?.operation ?? null,

@@ -39,6 +39,8 @@ const invocations = defineTable<StartedCall>()({
 
 type BegunInvocation = {
   readonly is_allowed: boolean
+  /** A stop covers the agent of the command. */
+  readonly is_stopped: boolean
   readonly is_begun: boolean
   /** Until the rate limit allows another call; null: it does now. */
   readonly wait_ms: number | null
@@ -46,21 +48,28 @@ type BegunInvocation = {
 }
 
 /**
- * Inserts the row if the command runs, its effect executes, and the limits allow another call.
+ * Inserts the row if the command runs, its effect executes, the turn that began the attempt still has the command, no stop covers the agent of the command, and
+ * the limits allow another call. During a stop the undo of effects goes on. A look-up and a model call of a run do not need the turn.
  * $1 id, $2 workspace, $3 command, $4 effect, $5 connector, $6 operation, $7 side effect, $8 key, $9 input, $10 trace, $11 attempt,
- * $12 requests per minute or null, $13 concurrent calls or null, $14 the longest time that a call can be under way.
+ * $12 requests per minute or null, $13 concurrent calls or null, $14 the longest time that a call can be under way, $15 the source if its output is untrusted,
+ * $16 the run that calls by itself or null.
  * With limits it runs in a transaction that holds the lock of the connector, so that the counted rows do not change.
  */
 const beginInvocation = statement<BegunInvocation>(
   'connectors_begin_invocation',
-  `with facts as materialized (
+  `with caller as materialized (
+     select c.status = 'running' and (c.context->>'run_as' = 'agent' or $16::uuid is not null)
+         and not concord.may_agent_act(c.workspace_id, c.context->>'agent', coalesce($16, c.agent_run_id))
+         as is_stopped
+       from concord.domain_effects e
+       join concord.commands c on c.workspace_id = e.workspace_id and c.command_id = e.command_id
+      where e.domain_effect_id = $4 and e.workspace_id = $2 and e.command_id = $3 and e.status = 'executing'
+        and c.status in ('running', 'compensating', 'cancelling')
+        and (not $7::boolean or $16::uuid is not null or (e.attempt <= $11::int and c.turn_token is not distinct from e.turn_token))
+   ), facts as materialized (
      select
-       exists (
-         select from concord.domain_effects e
-           join concord.commands c on c.workspace_id = e.workspace_id and c.command_id = e.command_id
-          where e.domain_effect_id = $4 and e.workspace_id = $2 and e.command_id = $3 and e.status = 'executing'
-            and c.status in ('running', 'compensating', 'cancelling')
-       ) as is_allowed,
+       exists (select from caller) as is_allowed,
+       exists (select from caller where is_stopped) as is_stopped,
        case when $12::int is null then null else (
          select ceil(extract(epoch from i.created_at + interval '60 seconds' - clock_timestamp()) * 1000)::int
            from concord.connector_invocations i
@@ -76,8 +85,14 @@ const beginInvocation = statement<BegunInvocation>(
      insert into concord.connector_invocations (connector_invocation_id, workspace_id, command_id, domain_effect_id,
        connector_name, operation, side_effect, idempotency_key, status, request_payload, trace_id, attempt, created_at)
      select $1, $2, $3, $4, $5, $6, $7, $8, 'started', $9::jsonb, $10, $11, clock_timestamp()
-       from facts where is_allowed and wait_ms is null and ($13::int is null or under_way < $13::int)
+       from facts where is_allowed and not is_stopped and wait_ms is null and ($13::int is null or under_way < $13::int)
      returning 1
+   ), labelled as (
+     update concord.commands c
+        set labels = concord.carry_labels(c.labels, jsonb_build_array($15::text || '>' || concord.shown_id('inv', $1)), concord.shown_id('cmd', c.command_id))
+       from begun
+      where $15::text is not null and c.command_id = $3 and c.workspace_id = $2
+        and not exists (select from jsonb_array_elements_text(c.labels) as l(label) where split_part(l.label, '>', 1) = $15)
    )
    select facts.*, exists (select from begun) as is_begun from facts`,
 )
@@ -94,7 +109,7 @@ type Operation = { readonly definition: ConnectorDefinition; readonly operation:
 export async function beginCall(
   deps: ConnectorDeps,
   { definition, operation }: Operation,
-  { command_id, context }: ConnectorRequest,
+  { command_id, context, agent_run_id }: ConnectorRequest,
   input: JsonValue,
 ): Promise<string> {
   const { name, rate_limits, operations } = definition
@@ -116,6 +131,8 @@ export async function beginCall(
     perMinute,
     concurrent,
     longestMs,
+    operation.output_trust === 'trusted' ? null : `untrusted:${name}.${operation.name}`,
+    agent_run_id ?? null,
   ]
   const opening = perMinute === null && concurrent === null ? undefined : lockOf(name)
   let waitedMs = 0
@@ -128,6 +145,9 @@ export async function beginCall(
         `${name} is called only for an effect that a running command executes.`,
         'no',
       )
+    // The next attempt of the effect is refused by the stop itself, and the command waits for the lift.
+    if (found.is_stopped)
+      throw new ConnectorFailure('transient_connector_error', `${name} is not called during a stop of agents.`, 'no')
     const waitMs = Math.max(found.wait_ms ?? 0, LOOK_AGAIN_MS)
     if (waitedMs + waitMs > WAIT_MAX_MS || context.signal.aborted)
       throw new ConnectorFailure('rate_limited', `${name} has reached its limit of calls.`, 'no', waitMs)
@@ -198,16 +218,20 @@ const WHOLE_BYTES_MAX = 2_048
 const NAMES_MAX = 20
 
 /** Records a short output as it is, and a long one by its size, hash and outline. */
-function summarise({ output_classes }: ConnectorOperationContract, output: JsonValue): JsonObject {
+function summarise({ output_classes, record }: ConnectorOperationContract, output: JsonValue): JsonObject {
+  if (record === 'digest') return digestOf(output)
   const paths = Object.fromEntries(Object.entries(output_classes).map(([path, of]) => [`output.${path}`, of]))
   const shown = redactPayload({ output }, paths, 'confidential')['output'] ?? null
-  const text = JSON.stringify(shown)
-  const size_bytes = utf8Size(text)
-  if (size_bytes <= WHOLE_BYTES_MAX) return { output: shown }
-  const sha256 = createHash('sha256').update(text).digest('hex')
-  if (Array.isArray(shown)) return { size_bytes, sha256, items: shown.length }
+  const digest = digestOf(shown)
+  if (digest.size_bytes <= WHOLE_BYTES_MAX) return { output: shown }
+  if (Array.isArray(shown)) return { ...digest, items: shown.length }
   const isObject = shown !== null && isJsonObject(shown)
-  return { size_bytes, sha256, ...(isObject ? { fields: Object.keys(shown).slice(0, NAMES_MAX) } : {}) }
+  return { ...digest, ...(isObject ? { fields: Object.keys(shown).slice(0, NAMES_MAX) } : {}) }
+}
+
+export function digestOf(value: JsonValue): { readonly size_bytes: number; readonly sha256: string } {
+  const text = JSON.stringify(value)
+  return { size_bytes: utf8Size(text), sha256: createHash('sha256').update(text).digest('hex') }
 }
 
 /** $1 workspace, $2 connector, $3 status or null, $4 command or null, $5 the call to list from or null, $6 limit. */

@@ -138,7 +138,7 @@ export type IdentityProvider = {
 }
 
 /** Returns the subject of a valid token. */
-type VerifyToken = (token: string) => Promise<Decision<string>>
+type VerifyToken = (token: string, audience: string | undefined) => Promise<Decision<string>>
 
 /** Signatures only: with a shared secret, a verifier could also sign. */
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA', 'Ed25519'] as const
@@ -154,12 +154,12 @@ const LIFETIME_MAX_MS = 86_400_000
 function openTokenVerifier(provider: IdentityProvider, now: Clock): VerifyToken {
   const keys = openKeys(provider)
   const { clockToleranceS: toleranceS = 5, lifetimeMaxMs = LIFETIME_MAX_MS } = provider
-  return async (token) => {
+  return async (token, audience = provider.audience) => {
     try {
       const atS = Math.floor(now().getTime() / 1_000)
       const { payload } = await jwtVerify(token, keys, {
         issuer: provider.issuer,
-        audience: provider.audience,
+        audience,
         algorithms: [...(provider.algorithms ?? ALGORITHMS)],
         clockTolerance: toleranceS,
         requiredClaims: ['sub', 'exp'],
@@ -210,7 +210,8 @@ export type AuthenticatorDeps = {
 }
 
 export type Authenticator = {
-  readonly authenticate: (bearer: string) => Promise<Decision<Principal>>
+  /** `audience` replaces that of the provider: a token that was issued for one part of the server does not open the others. */
+  readonly authenticate: (bearer: string, audience?: string) => Promise<Decision<Principal>>
   readonly callers: Callers
   /** Waits for pending writes about used keys. */
   close(): Promise<void>
@@ -222,10 +223,10 @@ const BEARER_CHARS_MAX = 8_192
 export function openAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const use = openKeyUse(deps.db, deps.onError ?? (() => {}))
   const verify = deps.provider && openTokenVerifier(deps.provider, deps.now)
-  async function authenticate(bearer: string): Promise<Decision<Principal>> {
+  async function authenticate(bearer: string, audience?: string): Promise<Decision<Principal>> {
     if (bearer.length > BEARER_CHARS_MAX) return unauthenticated()
     if (bearer.startsWith('ck_')) return authenticateKey(deps, use, bearer)
-    return verify ? authenticateToken(deps.db, verify, bearer) : unauthenticated()
+    return verify ? authenticateToken(deps.db, () => verify(bearer, audience)) : unauthenticated()
   }
   async function look(bearer: string, sources: WorkspaceSources): Promise<Decision<Looked>> {
     const prefix = prefixOf(bearer)
@@ -299,8 +300,8 @@ async function lookByKey(
   })
 }
 
-async function authenticateToken(db: Sql, verify: VerifyToken, token: string): Promise<Decision<Principal>> {
-  const subject = await verify(token)
+async function authenticateToken(db: Sql, verify: () => ReturnType<VerifyToken>): Promise<Decision<Principal>> {
+  const subject = await verify()
   if (!subject.ok) return subject.code === 'unauthenticated' ? unauthenticated() : subject
   const [row] = await db.run(findSubject, [subject.value])
   if (!row) return unauthenticated()

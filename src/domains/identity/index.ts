@@ -58,9 +58,13 @@ export {
   findMember,
   findOrigins,
   hasLeft,
+  isLiveKey,
   listActive,
+  memberColumn,
+  memberOf,
   type Origins,
   originsColumn,
+  type SubjectRow,
 } from './member.ts'
 export {
   confirmInvitation,

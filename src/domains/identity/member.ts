@@ -105,16 +105,26 @@ export const hasLeft = (userId: string, workspaceId: string, roleThen: string): 
       and (u.deactivated_at is not null or u.role = 'reader' or (u.role <> 'admin' and ${roleThen} = 'admin') or not exists (select from identity.workspaces w
              where w.id = ${workspaceId} and w.org_id = u.org_id and w.archived_at is null and ${mayEnter('u.id')})))`
 
-/** $1 user, $2 workspace. Returns no row when the person left, or when the workspace is archived or closed to them. */
-const findMemberRow = statement<SubjectRow>(
-  'identity.find_member',
+/** A condition: the key `k` works in the workspace now, by the clock of the database. */
+export const isLiveKey = (k: string, workspaceId: string): string =>
+  `(${k}.revoked_at is null and (${k}.expires_at is null or ${k}.expires_at > statement_timestamp())
+      and (${k}.workspace_id is null or ${k}.workspace_id = ${workspaceId}))`
+
+/** No row when the person left, or when the workspace is archived or closed to them. */
+const memberRow = (userId: string, workspaceId: string) =>
   `select ${SUBJECT}
      from identity.users u
      join identity.orgs o on o.id = u.org_id
      join identity.workspaces w on w.org_id = u.org_id
-    where u.id = $1::uuid and u.deactivated_at is null and w.id = $2::uuid and w.archived_at is null
-      and ${mayEnter('u.id')}`,
-)
+    where u.id = ${userId} and u.deactivated_at is null and w.id = ${workspaceId} and w.archived_at is null
+      and ${mayEnter('u.id')}`
+
+/** The same row as a column, or null: for a statement that reads more. */
+export const memberColumn = (userId: string, workspaceId: string): string =>
+  `(select to_jsonb(s) from (${memberRow(userId, workspaceId)}) as s)`
+
+/** $1 user, $2 workspace. */
+const findMemberRow = statement<SubjectRow>('identity.find_member', memberRow('$1::uuid', '$2::uuid'))
 
 /** A person on whose behalf work runs later. */
 export type Member = {
@@ -127,7 +137,10 @@ export type Member = {
 /** Returns undefined for a person who does not, or no longer, belong to the workspace. */
 export async function findMember(sql: Sql, { userId, workspaceId, roleMax }: Member): Promise<Principal | undefined> {
   const [row] = await sql.run(findMemberRow, [userId, workspaceId])
-  if (!row) return undefined
+  return row && memberOf(row, { workspaceId, roleMax })
+}
+
+export function memberOf(row: SubjectRow, { workspaceId, roleMax }: Omit<Member, 'userId'>): Principal {
   return {
     ...userOf(row),
     credential: 'api_key',

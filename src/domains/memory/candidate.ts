@@ -25,7 +25,7 @@ import type { MemorySchema, MemorySchemas } from './memory-schema.ts'
 
 export const candidateColumns = `memory_candidate_id, workspace_id, command_id, agent_run_id, subject_type, subject_id, scope, memory_type,
   content, confidence::float8 as confidence, expires_at, created_by, sensitivity, status, approval_id, memory_id, created_at, decided_at,
-  fact_key, schema_name, task_type, connector, derived_from, supersedes, erased_at`
+  fact_key, schema_name, task_type, connector, derived_from, supersedes, erased_at, labels`
 
 const candidates = defineTable<StoredCandidate>()({
   name: 'concord.memory_candidates',
@@ -95,6 +95,7 @@ export type CheckedMemory = Omit<
   | 'memory_id'
   | 'decided_at'
   | 'erased_at'
+  | 'labels'
 >
 
 const DAY_MS = 86_400_000

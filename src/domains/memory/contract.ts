@@ -6,6 +6,7 @@ import {
   idView,
   instantField,
   keyField,
+  labelsView,
   orNull,
   parsedField,
   textField,
@@ -108,6 +109,7 @@ const common = {
   expires_at: timeView('When it ends.').nullable(),
   created_by: idView('user', 'Who proposed it.'),
   created_at: timeView('Since when.'),
+  labels: labelsView(),
 }
 
 export const memoryView = z
@@ -298,6 +300,7 @@ function toCommonView(memory: StoredMemory | StoredCandidate) {
     expires_at: orNull(memory.expires_at, formatInstant),
     created_by: showAuthor(memory.created_by),
     created_at: formatInstant(memory.created_at),
+    labels: [...(memory.labels ?? [])],
   }
 }
 

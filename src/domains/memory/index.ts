@@ -52,6 +52,7 @@ export { dropErasure, eraseSubject, getErasure, insertErasure, previewForget } f
 export { listCommandsOfHeldSubjects, listHolds, placeHold, releaseHold } from './hold.ts'
 export { parseSubject, subjectDigest } from './memory-content.ts'
 export {
+  memoryTypes,
   type StoredCandidate,
   type StoredErasure,
   type StoredMemory,
@@ -66,6 +67,7 @@ export {
   readMemory,
   type ReadingRun,
   type RunScope,
+  runScope,
   type SearchMemory,
   searchMemory,
   searchMemoryForRun,

@@ -40,8 +40,13 @@ export type MemorySensitivity = (typeof memorySensitivities)[number]
 /** The driver returns `numeric` as text; a confidence with two digits is exact in a double. */
 type Exact<Table extends 'concord.memory_records' | 'concord.memory_candidates'> = Omit<
   Rows[Table],
-  'content' | 'confidence'
-> & { readonly content: JsonObject; readonly confidence: number | null }
+  'content' | 'confidence' | 'labels'
+> & {
+  readonly content: JsonObject
+  readonly confidence: number | null
+  /** Passed on by the database; absent where the record is in another store. */
+  readonly labels?: readonly string[]
+}
 
 export type StoredMemory = Exact<'concord.memory_records'>
 export type StoredCandidate = Exact<'concord.memory_candidates'>
@@ -54,7 +59,7 @@ export type FactPlace = Pick<StoredMemory, 'workspace_id' | 'scope' | 'subject_t
 
 export const recordColumns = `memory_id, workspace_id, subject_type, subject_id, scope, memory_type, content, confidence::float8 as confidence,
   status, superseded_by, expires_at, command_id, memory_candidate_id, created_by, created_at, updated_at, fact_key, sensitivity,
-  schema_name, task_type, connector`
+  schema_name, task_type, connector, labels`
 
 export const records = defineTable<StoredMemory>()({
   name: 'concord.memory_records',

@@ -1,5 +1,6 @@
 /** Retrieval by subject, task type, connector or text, for people and for agent runs. Every read is recorded before it returns (M5, M6). */
 import { z } from 'zod'
+import { findWider } from '#kernel/agents/scope'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { scoped, statement, type Tx } from '#store'
 import { type MemoryReader, viewerOf } from './consent.ts'
@@ -33,23 +34,12 @@ export const runScope = z.strictObject({
 })
 export type RunScope = z.infer<typeof runScope>
 
-const within = (child: readonly string[], parent: readonly string[]) => child.every((each) => parent.includes(each))
-
 /** Accepts a child scope that its parent contains, and names the first field that exceeds the parent. */
 export function decideChildScope(parent: RunScope, child: RunScope): Decision<RunScope> {
-  const parts: readonly (readonly [keyof RunScope, boolean])[] = [
-    ['subject_type', child.subject_type === parent.subject_type],
-    ['subject_id', child.subject_id === parent.subject_id],
-    ['allowed_memory_types', within(child.allowed_memory_types, parent.allowed_memory_types)],
-    ['allow_semantic_retrieval', parent.allow_semantic_retrieval || !child.allow_semantic_retrieval],
-    ['max_results', child.max_results <= parent.max_results],
-    ['read', within(child.read, parent.read)],
-    ['write', within(child.write, parent.write)],
-  ]
-  const wide = parts.find(([, isWithin]) => !isWithin)?.[0]
-  if (wide === undefined) return accept(child)
+  const wide = findWider(parent, child, 'memory_scope')
+  if (wide === null) return accept(child)
   return refuse('memory.scope.exceeded', `The ${wide} of the child exceeds that of its parent.`, {
-    path: `memory_scope.${wide}`,
+    path: wide,
     hint: 'Give the child at most what its parent has.',
   })
 }

@@ -91,9 +91,10 @@ export function createRuntime(options: BookOptions): BookRuntime {
     }
     const timers = openDueTimers(onOpened)
     const end = async (drainMs: number | undefined) => {
+      await worker?.close(drainMs)
+      // Afterwards, because a turn that is given back during the close plans another.
       timers.close()
       announcer.close()
-      await worker?.close(drainMs)
       await pool.close()
     }
     try {

@@ -150,12 +150,20 @@ export function openTurnRunner(db: Db, options: TurnRunnerOptions): TurnRunner {
 
   /** Runs the work in a slot that has been entered, and leaves the slot afterwards. */
   async function inSlot(queue: string, work: () => Promise<string>): Promise<string> {
+    try {
+      return await work()
+    } finally {
+      if (slots.leave(queue)) options.onOpened(queue)
+    }
+  }
+
+  /** Also for a turn that is given back: a close that did not wait for that would leave the engine with a turn that never ends. */
+  async function counted(work: () => Promise<string>): Promise<string> {
     count += 1
     try {
       return await work()
     } finally {
       count -= 1
-      if (slots.leave(queue)) options.onOpened(queue)
     }
   }
 
@@ -163,7 +171,7 @@ export function openTurnRunner(db: Db, options: TurnRunnerOptions): TurnRunner {
     if (isHalted) return
     slots.enter(turn.queue)
     release()
-    void inSlot(turn.queue, () => run(turn)).catch(onError)
+    void counted(() => inSlot(turn.queue, () => run(turn))).catch(onError)
   }
 
   async function giveBack({ kind, id, turn }: GivenTurn): Promise<string> {
@@ -181,18 +189,20 @@ export function openTurnRunner(db: Db, options: TurnRunnerOptions): TurnRunner {
       const [oldest = name] = expected.keys()
       expected.delete(oldest)
     },
-    async deliver(given, delivery) {
+    deliver(given, delivery) {
       if (isHalted) return never
       const { book, kind, id, turn, queue } = given
       expected.get(given.name)?.()
       expected.delete(given.name)
-      const known = kindOf(kind)
-      if (!known || !(await slots.admit(queue, ADMIT_MS))) return giveBack(given)
-      return inSlot(queue, async () => {
-        const { attemptsMax = DEFAULT_ATTEMPTS_MAX } = known.options
-        const row = await persist(beginTurn, [book, kind, id, turn, delivery, executorId, attemptsMax])
-        if (row?.outcome !== 'begun') return row?.outcome ?? 'stale'
-        return run({ process: { kind, id }, turn, queue, fence: Number(row.fence), attempt: row.attempt })
+      return counted(async () => {
+        const known = kindOf(kind)
+        if (!known || !(await slots.admit(queue, ADMIT_MS))) return giveBack(given)
+        return inSlot(queue, async () => {
+          const { attemptsMax = DEFAULT_ATTEMPTS_MAX } = known.options
+          const row = await persist(beginTurn, [book, kind, id, turn, delivery, executorId, attemptsMax])
+          if (row?.outcome !== 'begun') return row?.outcome ?? 'stale'
+          return run({ process: { kind, id }, turn, queue, fence: Number(row.fence), attempt: row.attempt })
+        })
       })
     },
     isUnderWay: ({ kind, id }, fence) =>

@@ -72,10 +72,12 @@ export async function openWorker(db: Db, options: WorkerOptions): Promise<Worker
     await relay?.close()
     const isDrained = drainMs !== undefined && (await within(drainMs, turns.drained()))
     turns.loseAll()
-    turns.halt()
+    // Turns that are left never end, as after a crash.
+    if (!isDrained) turns.halt()
     await Promise.all(watches.map((watch) => watch.close()))
-    // The engine still has to record the turns that have ended; the others never end.
+    // The engine still has to record the turns that have ended. One that it delivers meanwhile is given back.
     if (isOpened) await carrier.close(isDrained ? Math.max(1_000, drainMs) : undefined)
+    turns.halt()
     await life?.close({ quietly: drainMs === undefined })
   }
 

@@ -2,6 +2,7 @@
  * Delivers turns with DBOS, in the same Postgres as the book. A turn is one workflow whose body delivers it. The engine's SQL function
  * enqueues it, and one of the polling workers dequeues it.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { DBOS, type WorkflowQueue } from '@dbos-inc/dbos-sdk'
 import { DEFAULT_PER_WORKER, type QueueSpec, type RuntimeProfile } from '#runtime'
 import { type Carrier, type CarrierHost, type EngineLog, type GivenTurn, openWatch, type Watch } from '#runtime/book'
@@ -62,6 +63,8 @@ const enqueueTurns = statement(
    from set_config('synchronous_commit', 'off', true),
      unnest($4::text[], $5::text[], $6::integer[], $7::json[]) as t (name, queue, priority, argument)`,
 )
+
+const POLLED_LOOK_MS = 5
 
 /** Superjson, the default, takes 25–30 times as long, and a few short values do not need it. */
 const serializer = {
@@ -188,10 +191,13 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
     },
     defineQueue,
     async close(drainMs) {
+      // No poll begins any more, and one that is under way still needs the connections of the engine.
+      pollAgain = undefined
+      pollNow = undefined
+      while (polling.size > 0) await sleep(POLLED_LOOK_MS)
       await cleaning?.close()
       await DBOS.shutdown(drainMs === undefined ? {} : { workflowCompletionTimeoutMS: drainMs })
       host = undefined
-      pollAgain = undefined
     },
   }
 }

@@ -51,12 +51,18 @@ test('what is not a migration is refused with its name', () => {
   }
 })
 
-test('what follows the commit is a list of indexes and nothing else', () => {
+test('what follows the commit is a list of indexes and of constraints to validate, and nothing else', () => {
   const index = 'create index concurrently x_a_ix\n  on concord.x (a) where a > 0'
   const file = (after: string) => text.replace('-- down', `-- after commit\n-- Large.\n${after}\n-- down`)
   const parsed = parseMigration('0001_x.sql', file(`${index};`))
-  assert.deepEqual(parsed.ok && parsed.value.afterCommit, [{ schema: 'concord', name: 'x_a_ix', text: index }])
+  assert.deepEqual(parsed.ok && parsed.value.afterCommit, [
+    { index: { schema: 'concord', name: 'x_a_ix' }, text: index },
+  ])
+  const validation = 'alter table concord.x validate constraint x_a_ck'
+  const validated = parseMigration('0001_x.sql', file(`${validation};`))
+  assert.deepEqual(validated.ok && validated.value.afterCommit, [{ index: null, text: validation }])
   const wrong = [
+    'alter table concord.x add constraint x_a_ck check (a > 0);',
     'create index x_a_ix on concord.x (a);',
     'create index concurrently x_a_ix on x (a);',
     `${index}; drop table x;`,

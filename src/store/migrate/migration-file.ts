@@ -7,21 +7,25 @@ import { type MigrationFile, normaliseMigration, splitMigration } from '#kernel/
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 
 export type Migration = MigrationFile & {
-  /** Indexes that are built after the commit of `up`, without a lock that stops writers. */
-  readonly afterCommit: readonly ConcurrentIndex[]
+  /** Indexes and checks of existing rows that follow the commit of `up`, without a lock that stops writers. */
+  readonly afterCommit: readonly AfterCommit[]
   /** SHA-256 of the normalised text. */
   readonly checksum: string
 }
 
-/** `table` includes its schema, in which the index is created too. */
-export type ConcurrentIndex = { readonly schema: string; readonly name: string; readonly text: string }
+/** `index` is null for a constraint that is validated: to validate it again changes nothing. */
+export type AfterCommit = {
+  readonly index: { readonly schema: string; readonly name: string } | null
+  readonly text: string
+}
 
 /** Beside this folder both in `src` and in the built package. */
 export const migrationsFolder = fileURLToPath(new URL('../migrations/', import.meta.url))
 
 const AFTER_COMMIT = /^-- after commit$/m
-/** Only indexes are allowed there: an index can be looked up, so a rerun can tell what is left to do. */
+/** A rerun must be able to tell what is left to do: an index can be looked up, and a constraint can be validated twice. */
 const CONCURRENT_INDEX = /^create (?:unique )?index concurrently ([a-z0-9_]+)\s+on ([a-z0-9_]+)\.[a-z0-9_]+\s/
+const VALIDATION = /^alter table [a-z0-9_]+\.[a-z0-9_]+ validate constraint [a-z0-9_]+$/
 /** A migration is one transaction, together with its row; one that ends the transaction itself could stay half applied. */
 const TRANSACTION_CONTROL = /^\s*((begin|commit|rollback|abort|end)(\s+(transaction|work))?|start\s+transaction)\s*;/im
 /** Bodies of functions and do blocks, where `begin` and `end` have another meaning. */
@@ -44,17 +48,19 @@ export function parseMigration(fileName: string, text: string): Decision<Migrati
     .split(';')
     .map((each) => each.replaceAll(/^--.*$/gm, '').trim())
     .filter((each) => each !== '')
-    .map((each) => ({ each, index: CONCURRENT_INDEX.exec(each) }))
-  const other = afterCommit.find(({ index }) => index === null)
-  if (other) return malformed(fileName, 'after the commit it may only create index concurrently name on schema.table')
+    .map((each): AfterCommit => {
+      const [, name, schema] = CONCURRENT_INDEX.exec(each) ?? []
+      return { index: name === undefined || schema === undefined ? null : { schema, name }, text: each }
+    })
+  if (afterCommit.some(({ index, text: each }) => index === null && !VALIDATION.test(each)))
+    return malformed(
+      fileName,
+      'after the commit it may only create index concurrently name on schema.table, or alter table schema.table validate constraint name',
+    )
   return accept({
     ...file,
     up,
-    afterCommit: afterCommit.map(({ each, index }) => ({
-      schema: index?.[2] ?? '',
-      name: index?.[1] ?? '',
-      text: each,
-    })),
+    afterCommit,
     checksum: checksumOf(text),
   })
 }

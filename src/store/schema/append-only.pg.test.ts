@@ -5,7 +5,12 @@ import { openTestDb, type TestDb } from '#test/database'
 import { insertRow, insertStoreRows, journalOf, rowsOf, type StoreRows } from '#test/store-rows'
 import type { Tx } from '../transaction.ts'
 
-const tables = ['concord.journal', 'concord.domain_event_seals', 'concord.history_archives'] as const
+const tables = [
+  'concord.journal',
+  'concord.domain_event_seals',
+  'concord.history_archives',
+  'concord.budget_entries',
+] as const
 const roles = ['concord_engine', 'concord_app'] as const
 
 describe('append-only', () => {

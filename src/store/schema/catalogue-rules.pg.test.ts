@@ -8,6 +8,7 @@ import { artifactMachine } from '#kernel/machines/artifact'
 import { commandMachine, effectMachine } from '#kernel/machines/command'
 import { connectorInvocationMachine } from '#kernel/machines/connector-invocation'
 import { memoryCandidateMachine, memoryRecordMachine } from '#kernel/machines/memory'
+import { missionRunMachine, missionTaskMachine } from '#kernel/machines/mission'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertStoreRows } from '#test/store-rows'
@@ -101,10 +102,17 @@ describe('rules of the whole schema', () => {
     )
   })
 
-  test('[FLOW-009] no foreign key cascades, nulls or defaults', () => {
+  test('[FLOW-009] no foreign key cascades, nulls or defaults, except inside missions', () => {
     assert.ok(foreignKeys().length > 20)
+    const changing = foreignKeys().filter(({ text }) => /ON (DELETE|UPDATE)/.test(text))
     assert.deepEqual(
-      foreignKeys().filter(({ text }) => /ON (DELETE|UPDATE)/.test(text)),
+      changing.filter(({ owner }) => !owner.startsWith('missions.')),
+      [],
+    )
+    // Nothing outside of missions disappears with one of their rows.
+    const outside = /REFERENCES (?!missions\.|identity\.workspaces\()/
+    assert.deepEqual(
+      changing.filter(({ text }) => outside.test(text)),
       [],
     )
   })
@@ -156,6 +164,11 @@ describe('rules of the whole schema', () => {
     ]
     for (const [table, machine] of machines)
       assert.deepEqual(closedList(table, 'status')?.sort(), [...statesOf(machine)].sort(), table)
+    for (const [table, machine] of [
+      ['missions.orchestration_runs', missionRunMachine],
+      ['missions.orchestration_tasks', missionTaskMachine],
+    ] as const)
+      assert.deepEqual(closedList(table, 'state')?.sort(), [...statesOf<string>(machine)].sort(), table)
     assert.deepEqual(
       closedList('concord.command_dependencies', 'required_status')?.sort(),
       [...statesOf(commandMachine)].sort(),
@@ -187,6 +200,12 @@ describe('rules of the whole schema', () => {
         ['sequential', 'parallel', 'competitive', 'review_driven', 'hierarchical'],
       ],
       ['concord.swarm_runs', 'join_strategy', joinStrategies],
+      ['concord.agent_messages', 'message_role', ['system', 'user', 'assistant', 'tool', 'agent']],
+      [
+        'concord.agent_messages',
+        'message_type',
+        ['instruction', 'question', 'answer', 'observation', 'critique', 'result'],
+      ],
       ['schedules.command_schedules', 'origin', ['catalog', 'person']],
       ['schedules.command_schedules', 'overlap', overlapPolicies],
       ['schedules.command_schedules', 'misfire', misfirePolicies],

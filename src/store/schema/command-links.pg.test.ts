@@ -16,6 +16,9 @@ const others: Readonly<Record<string, string>> = {
   memory_holds: 'an administrator places it',
   memory_reads: 'anybody reads, commands and people alike',
   memory_derivations: 'between two memories, each with its command',
+  budget_entries: 'part of an account, which has its command',
+  agent_messages: 'part of a run, which has its command',
+  envelope_calls: 'part of an envelope, which is a command',
   memory_embeddings: 'part of a memory, which has its command',
 }
 

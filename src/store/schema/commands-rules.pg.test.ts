@@ -8,6 +8,16 @@ const same = '00000000-0000-7000-8000-000000000001'
 breakEveryRule(
   ['concord.commands', 'concord.command_dependencies', 'concord.domain_effects'],
   [
+    {
+      constraint: 'commands_agent_run_fk',
+      table: 'concord.commands',
+      by: ({ elsewhere }) => ({ ingress: 'agent_action', agent_run_id: elsewhere.agent }),
+    },
+    {
+      constraint: 'commands_agent_run_ck',
+      table: 'concord.commands',
+      by: ({ here }) => ({ ingress: 'user_request', agent_run_id: here.agent }),
+    },
     { constraint: 'commands_workspace_fk', table: 'concord.commands', by: { workspace_id: same } },
     {
       constraint: 'commands_idempotency_key_uq',

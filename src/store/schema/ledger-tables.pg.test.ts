@@ -1,19 +1,5 @@
 /** The tables as the requirements print them: every column with its type, nullness and default, and nothing unannounced. */
-import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
-import { openTestDb, type TestDb } from '#test/database'
-import { type Catalogue, readCatalogue } from '#test/schema/catalogue'
-
-type Printed = {
-  readonly rows: string
-  readonly table: string
-  /** As printed; `timestamptz` columns are written `at`. */
-  readonly columns: string
-  /** Additions, each explained in the head of its migration. */
-  readonly added: string
-  readonly indexes: readonly string[]
-  readonly keys: readonly string[]
-}
+import { describePrinted, type Printed } from '#test/schema/printed'
 
 const turn = 'run_after, turn_token, turn_until'
 
@@ -25,7 +11,7 @@ const printed: readonly Printed[] = [
       cancellation_mode text! = 'graceful'::text, idempotency_key text, runtime_workflow_id text, result jsonb, error text,
       created_at at! = now(), updated_at at! = now(), completed_at at, task_name text, plan jsonb,
       cancellation_requested boolean! = false, command_type_version_id uuid`,
-    added: `workspace_id, contract_key, request_fingerprint, payload_hash, error_class, attempt, ${turn}`,
+    added: `workspace_id, contract_key, request_fingerprint, payload_hash, error_class, attempt, agent_run_id, labels, ${turn}`,
     indexes: [
       'UNIQUE INDEX commands_idempotency_key_uq ON concord.commands USING btree (idempotency_key, workspace_id) WHERE (idempotency_key IS NOT NULL)',
     ],
@@ -76,7 +62,7 @@ const printed: readonly Printed[] = [
       'journal_workspace_ix ON concord.journal USING btree (workspace_id, xid, seq)',
       'journal_agent_ix ON concord.journal USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL)',
       'journal_audit_ix ON concord.journal USING btree (audit_type, workspace_id, xid, seq) WHERE (audit_type IS NOT NULL)',
-      `journal_incidents_ix ON concord.journal USING btree (created_at) WHERE (audit_type = 'compensation_drift'::text)`,
+      `journal_incidents_ix ON concord.journal USING btree (created_at) WHERE (audit_type = ANY (ARRAY['compensation_drift'::text, 'budget_breached'::text, 'model_quarantined'::text, 'agents_stopped'::text]))`,
     ],
     keys: ['PRIMARY KEY (entry_id)'],
   },
@@ -98,7 +84,7 @@ const printed: readonly Printed[] = [
       metadata jsonb! = '{}'::jsonb, lineage jsonb! = '{}'::jsonb, created_by text!, created_at at! = now(), agent_run_id uuid,
       swarm_run_id uuid, checksum text!, idempotency_key text`,
     added:
-      'workspace_id, domain_effect_id, content_type, size_bytes, visibility, published_to, superseded_by, retain_until, hold_reason, publications',
+      'workspace_id, domain_effect_id, content_type, size_bytes, visibility, published_to, superseded_by, retain_until, hold_reason, publications, labels',
     indexes: [],
     keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (idempotency_key, workspace_id)'],
   },
@@ -118,7 +104,7 @@ const printed: readonly Printed[] = [
     columns: `swarm_run_id uuid!, command_id uuid!, workflow_run_id uuid, coordinator_agent_run_id uuid, status text!, objective text!,
       execution_mode text!, join_strategy text!, max_agents integer! = 5, max_depth integer! = 2, max_total_steps integer! = 100,
       max_cost_units numeric, metadata jsonb! = '{}'::jsonb, created_at at! = now(), started_at at, completed_at at, cancelled_at at`,
-    added: `workspace_id, ${turn}`,
+    added: `workspace_id, definition, plan, joined, end_reason, deadline_at, max_parallel, ${turn}`,
     indexes: [
       'idx_swarm_runs_command_id ON concord.swarm_runs USING btree (command_id)',
       'idx_swarm_runs_status ON concord.swarm_runs USING btree (status, workspace_id)',
@@ -133,13 +119,33 @@ const printed: readonly Printed[] = [
       memory_scope jsonb! = '{}'::jsonb, context_scope jsonb! = '{}'::jsonb, max_steps integer! = 20, step_count integer! = 0,
       spawn_depth integer! = 0, model_config jsonb! = '{}'::jsonb, runtime_config jsonb! = '{}'::jsonb, metadata jsonb! = '{}'::jsonb,
       created_at at! = now(), started_at at, completed_at at, cancelled_at at`,
-    added: `workspace_id, ${turn}`,
+    added: `workspace_id, manifest, manifest_hash, authority_hash, parent_authority_hash, forbidden_tools, delegable_tools, termination, labels,
+      end_reason, cost_units, deadline_at, budget_account_id, invocation_id, ${turn}`,
     indexes: [
       'idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id)',
       'idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id)',
       'idx_agent_runs_status ON concord.agent_runs USING btree (status, workspace_id)',
     ],
     keys: ['PRIMARY KEY (agent_run_id)'],
+  },
+  {
+    rows: '[SWM-27]',
+    table: 'concord.agent_invocations',
+    columns: `invocation_id uuid!, swarm_run_id uuid!, parent_agent_run_id uuid!, child_agent_run_id uuid!, invocation_type text!,
+      delegated_goal text!, constraints jsonb! = '{}'::jsonb, allowed_tools jsonb! = '[]'::jsonb, allowed_connectors jsonb! = '[]'::jsonb,
+      memory_scope jsonb! = '{}'::jsonb, status text! = 'created'::text, created_at at! = now(), completed_at at`,
+    added: 'workspace_id, command_id, context_scope, max_steps, spawn_depth',
+    indexes: [],
+    keys: ['PRIMARY KEY (invocation_id)'],
+  },
+  {
+    rows: '[AGT-19]',
+    table: 'concord.agent_messages',
+    columns: `agent_message_id uuid!, swarm_run_id uuid, agent_run_id uuid!, parent_agent_run_id uuid, message_role text!, message_type text!,
+      content text!, metadata jsonb! = '{}'::jsonb, created_at at! = now()`,
+    added: 'workspace_id, position, turn, step_index, digest, size_bytes, labels, erased_at',
+    indexes: [],
+    keys: ['PRIMARY KEY (agent_message_id)', 'UNIQUE (agent_run_id, "position")'],
   },
   {
     rows: '[FLOW-001]',
@@ -183,7 +189,7 @@ const printed: readonly Printed[] = [
     columns: `memory_id uuid!, subject_type text!, subject_id text!, scope text!, memory_type text!, content jsonb!, confidence numeric,
       status text!, superseded_by uuid, expires_at at, command_id uuid, created_by text!, created_at at! = now(),
       updated_at at! = now()`,
-    added: 'workspace_id, fact_key, sensitivity, schema_name, task_type, connector, memory_candidate_id',
+    added: 'workspace_id, fact_key, sensitivity, schema_name, task_type, connector, memory_candidate_id, labels',
     indexes: [],
     keys: ['PRIMARY KEY (memory_id)'],
   },
@@ -193,48 +199,10 @@ const printed: readonly Printed[] = [
     columns: `memory_candidate_id uuid!, command_id uuid!, agent_run_id uuid, subject_type text!, subject_id text!, scope text!,
       memory_type text!, content jsonb!, confidence numeric, expires_at at, created_by text!, sensitivity text!, status text!,
       approval_id uuid, memory_id uuid, created_at at! = now(), decided_at at`,
-    added: 'workspace_id, fact_key, schema_name, task_type, connector, derived_from, supersedes, erased_at',
+    added: 'workspace_id, fact_key, schema_name, task_type, connector, derived_from, supersedes, erased_at, labels',
     indexes: [],
     keys: ['PRIMARY KEY (memory_candidate_id)'],
   },
 ]
 
-const words = (list: string) => list.split(/,\s+/).filter((word) => word !== '')
-
-describe('tables as printed', () => {
-  let opened: TestDb
-  let catalogue: Catalogue
-
-  before(async () => {
-    opened = await openTestDb()
-    catalogue = await readCatalogue(opened.db)
-  })
-  after(() => opened.close())
-
-  for (const { rows, table, columns, added, indexes, keys } of printed) {
-    test(`${rows} ${table}`, () => {
-      const real = catalogue.columns.filter((column) => column.table === table)
-      const additions = words(added)
-      const drawn = real
-        .filter(({ column }) => !additions.includes(column))
-        .map(({ column, baseType, notNull, default: value }) => {
-          const kind = baseType === 'timestamp with time zone' ? 'at' : baseType
-          return `${column} ${kind}${notNull ? '!' : ''}${value === null ? '' : ` = ${value}`}`
-        })
-      assert.deepEqual(drawn.sort(), words(columns).sort())
-      assert.equal(real.length, drawn.length + additions.length, 'an addition is not announced')
-      const owned = (lines: Catalogue['indexes']) =>
-        lines.filter(({ owner }) => owner === table).map(({ text }) => text)
-      for (const index of indexes)
-        assert.ok(
-          owned(catalogue.indexes).some((text) => text.endsWith(index)),
-          index,
-        )
-      for (const key of keys)
-        assert.ok(
-          owned(catalogue.constraints).some((text) => text.endsWith(key)),
-          key,
-        )
-    })
-  }
-})
+describePrinted('tables as printed', printed)

@@ -262,7 +262,7 @@ test('[MEM-15] a run keeps the memory scope it was spawned with, and content is 
       opened.db.query(`update concord.agent_runs set memory_scope = '{"subject_type":"user"}'`),
       refused,
     )
-    await opened.db.query(`update concord.agent_runs set memory_scope = memory_scope, agent_name = 'Bob'`)
+    await opened.db.query(`update concord.agent_runs set memory_scope = memory_scope, step_count = 1`)
     await assert.rejects(opened.db.query(`update concord.memory_records set content = '{"seat":"window"}'`), refused)
     await assert.rejects(opened.db.query(`update concord.memory_candidates set content = '{"seat":"window"}'`), refused)
     await opened.db.query(`update concord.memory_records set content = '{}', status = 'deleted'`)

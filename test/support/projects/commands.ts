@@ -19,6 +19,7 @@ import { retryableErrorClasses } from '../../../src/kernel/error-classes.ts'
 import type { PolicyDecision } from '../../../src/kernel/policy/policy.ts'
 import { defineRetryPolicy } from '../../../src/kernel/retry-policy.ts'
 import type { FakeProvider } from '../fake-providers.ts'
+import type { TestWorld } from '../tenant.ts'
 import { contract, defineWork } from './define-work.ts'
 
 const BOOK = 'connector.hotel.book_a'
@@ -201,6 +202,31 @@ export function testDefinitions(provider: FakeProvider, children: () => ChildSta
 }
 
 /** Tools for agents, one for each rule that can stop them. They call the provider of `testDefinitions`. */
+/** A task that awaits the run of its command; the test inserts the run. */
+export function agenticTask({ db }: Pick<TestWorld, 'db'>): readonly Definition[] {
+  const effect_type = 'agent.run_of_test'
+  return [
+    defineEffect({
+      effect_type,
+      class: 'keyed',
+      do: ({ commandId }) => Promise.reject(EffectPending.ofProcess('agent_run', commandId)),
+      find: async ({ commandId }) => {
+        const [ended] = await db.query(
+          'select 1 from concord.agent_runs where command_id = $1 and completed_at is not null',
+          [commandId],
+        )
+        return ended ? { found: true, result: {} } : { found: false }
+      },
+    }),
+    ...defineWork({
+      name: 'Find Out',
+      payload: z.strictObject({}),
+      plan: () => [{ effect_type, payload: {} }],
+      effects: [effect_type],
+    }),
+  ]
+}
+
 export function agentTools(): readonly Definition[] {
   const subject = z.strictObject({ subject: z.string() })
   const look = { payload: subject, plan: () => [{ effect_type: 'work.look', payload: {} }], effects: ['work.look'] }
@@ -248,6 +274,16 @@ export function agentTools(): readonly Definition[] {
         sync_allowed: true,
         policy_checks: ['permission', 'data_access'],
         metadata: { data_roles: ['finance'] },
+      },
+    }),
+    ...defineWork({
+      ...look,
+      name: 'Sync Note',
+      task: {
+        ingress_types: ['user_request', 'agent_action'],
+        async_required: false,
+        sync_allowed: true,
+        policy_checks: ['permission'],
       },
     }),
     // The requester may approve: a person confirms their own request.

@@ -131,6 +131,7 @@ export function partnerProject(apiUrl: string, mailPort: number): Project {
         base_url: apiUrl,
         reach,
         data_class_max: 'pii',
+        output_trust: 'trusted',
         operations: [operation('tell'), operation('sync')],
       }),
       notificationConnector({

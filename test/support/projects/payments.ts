@@ -26,8 +26,11 @@ export const RUNS_MAX = 2
 export const CALLS_PER_MINUTE = 4
 export const CALLS_AT_ONCE = 2
 
-async function post(path: string, key: string, signal: AbortSignal): Promise<unknown> {
-  const query = new URLSearchParams({ key, by: String(process.pid) }).toString()
+type Posted = { readonly idempotencyKey: string; readonly signal: AbortSignal }
+
+async function post(path: string, { idempotencyKey: key, signal }: Posted, timeoutMs: number): Promise<unknown> {
+  const until = String(Date.now() + timeoutMs)
+  const query = new URLSearchParams({ key, by: String(process.pid), until }).toString()
   const response = await fetch(`${outside}/${path}?${query}`, { method: 'POST', signal }).catch((error: unknown) => {
     throw new EffectFailure('transient_connector_error', `no answer: ${String(error)}`, 'unknown')
   })
@@ -65,6 +68,8 @@ const effects: Readonly<Record<string, Effect>> = {
   'pay.held': { class: 'keyed', attemptsMax: 30, backoffSeconds: [0.3, 0.6, 1] },
   'pay.slow': { class: 'keyed' },
   'pay.refused': { class: 'keyed' },
+  'pay.breaking': { class: 'queryable', attemptsMax: 4 },
+  'pay.declined': { class: 'queryable' },
   'pay.queryable': { class: 'queryable' },
   'pay.doubtful': { class: 'queryable' },
   'pay.blind': { class: 'opaque' },
@@ -93,7 +98,7 @@ function effect([name, spec]: [string, Effect]): readonly Definition[] {
       class: spec.class,
       timeout_ms: timeoutMs,
       bounded: isBounded,
-      do: ({ idempotencyKey, signal }) => post(path, idempotencyKey, signal),
+      do: (call) => post(path, call, timeoutMs),
       ...(spec.class === 'queryable'
         ? { find: ({ idempotencyKey, signal }) => findPayment(idempotencyKey, signal) }
         : {}),
@@ -103,7 +108,7 @@ function effect([name, spec]: [string, Effect]): readonly Definition[] {
             undo: {
               name: spec.undo,
               class: 'keyed' as const,
-              do: ({ idempotencyKey, signal }) => post('undo', idempotencyKey, signal),
+              do: (call) => post('undo', call, timeoutMs),
             },
           }),
     }),
@@ -133,9 +138,15 @@ const tasks: Readonly<Record<string, Task>> = {
   },
   'Pay and regret': { effects: ['pay.steady', 'pay.steady'] },
   'Pay on the second run': { effects: ['pay.steady', 'pay.refused'] },
+  'Pay after a break': { effects: ['pay.steady', 'pay.breaking'], task: { max_attempts: 4 } },
+  'Pay in vain': { effects: ['pay.steady', 'pay.declined'] },
   'Pay slowly': { effects: ['pay.slow'] },
   'Pay in doubt': { effects: ['pay.doubtful'] },
   'Pay blindly': { effects: ['pay.blind'] },
+  'Pay as agent': {
+    effects: ['pay.steady', 'pay.steady', 'pay.steady'],
+    task: { ingress_types: ['user_request', 'agent_action'] },
+  },
   Ship: { effects: ['shop.ship'], task: atShop },
   Publish: {
     effects: ['shop.forgetful'],

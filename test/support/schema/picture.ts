@@ -73,9 +73,11 @@ export type RowOf<Table extends keyof Rows, Known extends Partial<Rows[Table]>> 
 const TYPES: Readonly<Record<string, string>> = {
   uuid: 'string',
   text: 'string',
+  'character varying': 'string',
   numeric: 'string',
   bigint: 'string',
   xid8: 'string',
+  smallint: 'number',
   integer: 'number',
   real: 'number',
   boolean: 'boolean',
@@ -99,7 +101,7 @@ export function drawRows(catalogue: Catalogue): string {
 
 function drawField(catalogue: Catalogue, column: CatalogueColumn): string {
   const isArray = column.baseType.endsWith('[]')
-  const type = TYPES[column.baseType.replace('[]', '')]
+  const type = TYPES[column.baseType.replace('[]', '').replace(/\([\d,]+\)$/, '')]
   if (type === undefined) throw new Error(`${column.table}.${column.column}: no row type for ${column.baseType}`)
   const list = closedList(catalogue, column)
   const values = list?.map((value) => `'${value}'`) ?? [isArray ? `readonly ${type}[]` : type]
@@ -120,9 +122,12 @@ export function closedList(
       .filter(({ text }) => text.startsWith(`create domain ${type} as `))
       .map(({ text }) => text.replaceAll('VALUE', column)),
   ]
-  const list = new RegExp(`CHECK \\(\\(${column} = ANY \\(ARRAY\\[(.*)\\]\\)\\)\\)$`)
+  // As Postgres prints it for text, and for varchar.
+  const list = new RegExp(
+    `CHECK \\(\\(\\(?${column}(?:\\)::text)? = ANY \\(\\(?ARRAY\\[([^\\]]*)\\](?:\\)::text\\[\\])?\\)\\)\\)$`,
+  )
   const found = checks.map((text) => list.exec(text)?.[1]).find((values) => values !== undefined)
-  return found?.split(', ').map((value) => value.replace(/^'(.*)'::text$/, '$1'))
+  return found?.split(', ').map((value) => value.replace(/^'(.*)'::(?:text|character varying)$/, '$1'))
 }
 
 /** Returns the first difference of two pictures, for a message that a person can act on. */

@@ -75,6 +75,8 @@ const asked = fc.record({
     { requiredKeys: [] },
   ),
   facts: fc.record({
+    agent_scope: fc.constant(null),
+    agent_standing: fc.constant(null),
     memory_consent: fc.boolean(),
     commands_last_hour: fc.constantFrom(0, 5_000),
     compensation_target: fc.constantFrom(
@@ -119,7 +121,10 @@ test('an agent that notifies somebody about a customer needs an approval, whatev
       context,
     }
     // Only the fields that the policy question uses.
-    return askPolicy(task, command as unknown as StoredCommand, {}).result.decision
+    return askPolicy(task, command as unknown as StoredCommand, {
+      agent_scope: null,
+      agent_standing: null,
+    }).result.decision
   }
   assert.equal(decide('agent', { customer: 'Ada', destination: 'internal' }), 'require_approval')
   assert.equal(decide('agent', { customer: 'Ada' }), 'require_approval')

@@ -1,7 +1,7 @@
 /** Finding a tool by name: every name that matches one, and every name that does not. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { findTool, toolSlug } from './find-tool.ts'
+import { findTool, listTools, toolSlug } from './find-tool.ts'
 import type { CompiledTask } from '../catalog/open-catalog.ts'
 import { defineTask } from '../catalog/definitions.ts'
 
@@ -46,4 +46,28 @@ test('a task that is not open to agents is forbidden under each of its names; an
 
 test('the slug of a task is a valid name of a tool', () => {
   assert.deepEqual(['Publish Report', '  Ärger & Co. ', 'x'].map(toolSlug), ['publish_report', 'rger_co', 'x'])
+})
+
+test('every listed tool has a name that finds it and no other, also where slugs collide', () => {
+  const colliding = new Map([
+    ...tasks,
+    task('Twin-One', 'twin_three', 'three', 'agent_action'),
+    task('one', 'four', 'five', 'agent_action'),
+  ])
+  const listed = listTools({ tasks: colliding }, undefined)
+  for (const { name, task: own } of listed) {
+    const tool = findTool({ tasks: colliding }, name)
+    assert.equal(tool.ok && tool.value, own, name)
+  }
+  const names = new Map(listed.map(({ name, task: { spec } }) => [spec.name, name]))
+  assert.equal(new Set(names.values()).size, listed.length)
+  assert.deepEqual(
+    ['Twin One', 'Twin-One', 'one', 'Publish Report', 'Pay Bonus'].map((name) => names.get(name)),
+    ['Twin One', 'three', 'one', 'publish_report', undefined],
+  )
+  const agent = { name: 'a', tools: ['Publish Report', 'Pay Bonus'] }
+  assert.deepEqual(
+    listTools({ tasks: colliding }, agent).map(({ name }) => name),
+    ['publish_report'],
+  )
 })

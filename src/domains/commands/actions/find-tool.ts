@@ -1,8 +1,10 @@
 /** Finds the task that an agent names as a tool, among the tasks that are open to agents. Pure. */
+import { z } from 'zod'
 import type { Agent } from '#kernel/actor'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Catalog, CompiledTask } from '../catalog/open-catalog.ts'
+import { isRunOnly, personFields } from '../tasks.ts'
 
 /** `Publish Report` is the tool `publish_report`. */
 export function toolSlug(taskName: string): string {
@@ -44,10 +46,38 @@ export function decideScope({ spec }: Pick<CompiledTask, 'spec'>, agent: Agent |
   )
 }
 
+/** The tasks that a name can mean: the one with this name, or all with this slug, function or command type. */
+export function tasksNamed({ tasks }: Pick<Catalog, 'tasks'>, named: string): readonly CompiledTask[] {
+  const own = tasks.get(named)
+  return own ? [own] : [...tasks.values()].filter((task) => namesOf(task).includes(named))
+}
+
+/** The tools that an agent, or a person, may propose without a run. Each has its slug, or its next name if the slug is not its alone. */
+export function listTools(
+  catalog: Pick<Catalog, 'tasks'>,
+  agent: Agent | undefined,
+): readonly { readonly name: string; readonly task: CompiledTask }[] {
+  const tools = [...catalog.tasks.values()].filter(
+    (task) => isTool(task) && !isRunOnly(task.spec) && decideScope(task, agent).ok,
+  )
+  const isOwn = (name: string, task: CompiledTask) => {
+    const found = findTool(catalog, name)
+    return found.ok && found.value === task
+  }
+  return tools.map((task) => ({ name: namesOf(task).find((name) => isOwn(name, task)) ?? task.spec.name, task }))
+}
+
+/** The JSON Schema of the arguments that an agent gives. */
+export function toolSchema({ spec, type }: Pick<CompiledTask, 'spec' | 'type'>) {
+  const { $schema: _, ...schema } = z.toJSONSchema(type.payload, { io: 'input', unrepresentable: 'any' })
+  const hidden = personFields(spec)
+  const shown = Object.entries(schema.properties ?? {}).filter(([name]) => !hidden.includes(name))
+  return hidden.length === 0 ? schema : { ...schema, properties: Object.fromEntries(shown) }
+}
+
 /** By the name of the task, or by its slug, function or command type if one open task has it. */
 export function findTool({ tasks }: Pick<Catalog, 'tasks'>, named: string): Decision<CompiledTask> {
-  const own = tasks.get(named)
-  const meant = own ? [own] : [...tasks.values()].filter((task) => namesOf(task).includes(named))
+  const meant = tasksNamed({ tasks }, named)
   const [tool, ...others] = meant.filter(isTool)
   if (tool && others.length === 0) return accept(tool)
   const open = [...tasks.values()].filter(isTool)

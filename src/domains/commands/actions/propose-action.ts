@@ -9,7 +9,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { actionKey, parseIdempotencyKey } from '#kernel/idempotency-key'
 import type { RiskLevel } from '#kernel/policy/policy'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { refuseMissing, type StoredCommand } from '../command-table.ts'
+import { readCommand, refuseMissing, type StoredCommand } from '../command-table.ts'
 import { reasonOf } from '../cancel-command.ts'
 import { rejectRequest, submitCommand } from '../submit.ts'
 import { type CommandDeps, mayReadCommand } from '../deps.ts'
@@ -78,18 +78,43 @@ export async function proposeAction(
     },
   })
   if (!submitted.ok) return submitted
-  const { command, isNew } = submitted.value
+  const { command } = submitted.value
   // The key of a command that exists does not open it to another agent.
   if (!mayReadCommand(by.principal, command)) {
     return refuse('commands.proposal.of_another', 'Somebody else has already asked for this.', {
       path: 'idempotency_key',
     })
   }
-  const of = { workspaceId, commandId: command.command_id }
-  const signal = input.signal ?? new AbortController().signal
-  const record = await awaitDecision(deps, of, input.waitMs ?? WAIT_MS, signal)
+  return answerOf(deps, by.principal, submitted.value, input)
+}
+
+/** The decision about an earlier proposal, and what came of it. A command that the caller may not read is missing. */
+export async function readAction(
+  deps: Pick<CommandDeps, 'db' | 'sleep'>,
+  principal: Principal,
+  {
+    workspaceId,
+    commandId,
+    waitMs = 0,
+  }: Pick<ProposeAction, 'workspaceId' | 'waitMs'> & { readonly commandId: string },
+): Promise<Decision<ProposedAction>> {
+  const found = await readCommand(deps.db, workspaceId, commandId)
+  if (!found.ok) return found
+  const { command } = found.value
+  if (!mayReadCommand(principal, command)) return refuseMissing()
+  return answerOf(deps, principal, { command, isNew: false }, { waitMs })
+}
+
+async function answerOf(
+  deps: Pick<CommandDeps, 'db' | 'sleep'>,
+  principal: Principal,
+  { command, isNew }: Pick<ProposedAction, 'command' | 'isNew'>,
+  { waitMs = WAIT_MS, signal = new AbortController().signal }: Pick<ProposeAction, 'waitMs' | 'signal'>,
+): Promise<Decision<ProposedAction>> {
+  const of = { workspaceId: command.workspace_id, commandId: command.command_id }
+  const record = await awaitDecision(deps, of, waitMs, signal)
   if (!record) return refuseMissing()
-  return accept({ ...decideAnswer(record, await listGates(deps, by.principal, of)), command, isNew })
+  return accept({ ...decideAnswer(record, await listGates(deps, principal, of)), command, isNew })
 }
 
 /** The current approvals of the command itself. A question about the outcome of an effect, or an approval of an earlier round, is not a gate. */

@@ -7,7 +7,9 @@ import {
   type ReadBack,
   valueIn,
 } from '#domains/connectors'
-import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { highestClass } from '#kernel/data-class'
+import { encodeId } from '#kernel/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { higherRisk } from '#kernel/policy/policy'
 import { defineRetryPolicy } from '#kernel/retry-policy'
 import { defineConnectorOperation, type Definition, registerRetry } from './definitions.ts'
@@ -59,6 +61,7 @@ function definitionsOf(
       idempotency_required: idempotency.required,
       idempotency_key_template: idempotency.key_template,
       approval_required: operation.approval_required,
+      output_trust: operation.output_trust,
     }),
     registerRetry(
       defineRetryPolicy({
@@ -74,11 +77,27 @@ function definitionsOf(
       class: effectClass,
       risk_level: higherRisk(definition.risk_level, operation.risk_level),
       timeout_ms: operation.timeout_ms + GATE_MS,
-      do: (from) => call(operation.name, from, from.payload),
+      do: async (from) => keepOutput(operation, from, await call(operation.name, from, from.payload)),
       ...(read_back && { find: (from: EffectCall) => lookUp(call, read_back, from, from.payload) }),
       ...(compensation && { undo: undoOf(compensation), requires_compensation: true }),
     }),
   ]
+}
+
+/** What is long, or about people, does not stay in the result of an effect, which is kept for ever. */
+async function keepOutput(
+  { name, output_artifact: type, output_classes }: ConnectorOperationContract,
+  { artifacts }: Pick<EffectCall, 'artifacts'>,
+  output: JsonValue,
+): Promise<JsonValue> {
+  if (type === null || !isJsonObject(output)) return output
+  const parts = Object.entries(output)
+  const isKept = (value: JsonValue | undefined) => typeof value === 'object' && value !== null
+  const content = Object.fromEntries(parts.filter(([, value]) => isKept(value)))
+  const rest = parts.filter(([, value]) => typeof value === 'number' || typeof value === 'boolean')
+  const data_class = highestClass(output, output_classes)
+  const { artifact_id } = await artifacts.write({ type, title: name, content: { json: content }, data_class })
+  return { artifact_id: encodeId('artifact', artifact_id), ...Object.fromEntries(rest) }
 }
 
 type CallOperation = (operation: string, from: EffectCall, input: JsonObject) => Promise<JsonValue>

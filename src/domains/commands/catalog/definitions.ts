@@ -1,5 +1,6 @@
 /** The definitions of a catalog: command types, tasks, functions, policies, connector operations, schedules and retry policies. Effects have their own file. */
 import { z } from 'zod'
+import type { DecisionValue, Resume } from '#domains/approvals'
 import type { ErrorClass } from '#kernel/error-classes'
 import { defined, type JsonObject, type JsonValue } from '#kernel/json-value'
 import type { Facts, PolicyRule, RiskLevel } from '#kernel/policy/policy'
@@ -47,12 +48,20 @@ type ApprovalTerms = {
    * requester confirms the edited request.
    */
   readonly editor_may_approve?: boolean
+  /** Whether an approver may edit the request. Default: yes. */
+  readonly edits_allowed?: boolean
   /** Null: it never expires. */
   readonly expires_in_minutes: number | null
   /** When to remind the approvers. Default: after half of the time. */
   readonly reminders_after_minutes?: readonly number[]
   /** From then on the members of this org role may decide too, and are notified. */
   readonly escalation?: { readonly after_minutes: number; readonly role: string } | null
+  /** The answers that people can give. Default: all three. */
+  readonly decision_values?: readonly DecisionValue[]
+  /** What each answer means, for people. */
+  readonly meanings?: Readonly<Partial<Record<DecisionValue, string>>>
+  /** What follows for the command. Default: approved runs it, changes ask for input, everything else ends it. */
+  readonly resume?: Partial<Resume>
 }
 
 /** The contract of a type of command. The catalog refuses a type that lacks one of the seven parts. */
@@ -239,6 +248,7 @@ export const connectorOperationForm = z.strictObject({
   idempotency_required: z.boolean().default(false),
   idempotency_key_template: z.string().min(1).nullable().default(null),
   approval_required: z.boolean().default(false),
+  output_trust: z.enum(['trusted', 'untrusted']).default('untrusted'),
 })
 export type ConnectorOperation = Readonly<z.infer<typeof connectorOperationForm>>
 
@@ -253,6 +263,7 @@ export function defineConnectorOperation(
       idempotency_required: false,
       idempotency_key_template: null,
       approval_required: false,
+      output_trust: 'untrusted' as const,
       ...operation,
     }),
   }

@@ -190,6 +190,8 @@ export type EffectDefinition = EffectHandler<EffectCall> & {
   readonly risk_level: RiskLevel
   /** Short enough for a request: may run inline. */
   readonly bounded: boolean
+  /** It changes something outside of Concord. Default: everything but the class `read`. */
+  readonly outward: boolean
   readonly key_template?: string
   readonly undo?: UndoDefinition
 }
@@ -251,7 +253,7 @@ export function defineEffect(
   return typeof input === 'string' && spec ? defineTyped(input, spec) : defineUntyped(input as EffectInput)
 }
 
-const TERMS = ['class', 'risk_level', 'timeout_ms', 'bounded', 'key_template', 'operation'] as const
+const TERMS = ['class', 'risk_level', 'timeout_ms', 'bounded', 'outward', 'key_template', 'operation'] as const
 const UNDO_TERMS = ['do', 'within_ms', 'class']
 
 function defineTyped<Schema extends z.ZodType<object, object>, Result>(
@@ -313,6 +315,7 @@ function defineUntyped({ undo: undoInput, ...input }: EffectInput): EffectDefini
     Object.freeze({
       ...defaults,
       bounded: false,
+      outward: input.class !== 'read',
       risk_level: 'low' as const,
       reversibility,
       inverses: inversesOf(produces, undo?.produces ?? []),

@@ -5,6 +5,7 @@ import { type KeyContract, type KeyTemplate, parseKeyTemplate } from '#kernel/id
 import { compileRules, type Policy } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import { runtimeCapabilities } from '#kernel/saga/catalog'
+import { agentPolicies } from './agent-policies.ts'
 import { type CatalogHost, findCatalogErrors, findOperation } from './checks.ts'
 import {
   type CommandType,
@@ -14,6 +15,7 @@ import {
   type FactDefinition,
   type FunctionDefinition,
   ofKind,
+  type PolicyDefinition,
   type ScheduleSpec,
   type TaskSpec,
 } from './definitions.ts'
@@ -22,13 +24,18 @@ import { chooseQueue, type QueueName, queueNames } from './primitives.ts'
 import { atPlace, type CatalogFinding, checkShapes, refuseFindings } from './shape-checks.ts'
 import { findTaskGaps } from './task-questions.ts'
 
-export type CompiledTask = {
-  readonly spec: TaskSpec
-  readonly type: CommandType
-  readonly fn: FunctionDefinition
+type TaskRules = {
   readonly policy: Policy
   readonly policyNames: readonly string[]
   readonly factNames: readonly string[]
+}
+
+export type CompiledTask = TaskRules & {
+  readonly spec: TaskSpec
+  readonly type: CommandType
+  readonly fn: FunctionDefinition
+  /** Its rules for what an agent proposes: those of the task and those about agents. */
+  readonly forAgents: TaskRules
   readonly key: KeyContract
   /** The queue of its turns: that of its effects if they share one. */
   readonly queue: QueueName
@@ -108,20 +115,31 @@ function compileTasks(
   for (const { spec } of ofKind(definitions, 'task')) {
     const [type, fn] = [types.get(spec.command_type), functions.get(spec.function_name)]
     if (!type || !fn) continue
-    const names = [...new Set([...type.policies, ...spec.policy_checks])]
-    const chosen = names.flatMap((name) => policies.get(name) ?? [])
-    const policy = compileRules(
-      chosen.map(({ rule, version }) => `${rule.name}@${version}`).join(' '),
-      chosen.map(({ rule }) => rule),
-    )
-    if (!policy.ok) return policy
+    const asked = [...new Set([...type.policies, ...spec.policy_checks])].filter((name) => !isAdded(name))
+    const chosen = asked.flatMap((name) => policies.get(name) ?? [])
+    const rules = compilePolicies(asked, chosen)
+    if (!rules.ok) return rules
+    const forAgents = compilePolicies([...asked, ...agentPolicies.map(definitionName)], [...chosen, ...agentPolicies])
+    if (!forAgents.ok) return forAgents
     const template = keyTemplateOf(type.idempotency.key_template)
     const key = { required: type.idempotency.required, ...(template && { template }) }
-    const factNames = [...new Set(chosen.flatMap(({ facts }) => facts))]
-    tasks.push({ spec, type, fn, policy: policy.value, policyNames: names, factNames, key, queue: queueOf(type) })
+    tasks.push({ spec, type, fn, ...rules.value, forAgents: forAgents.value, key, queue: queueOf(type) })
   }
   return accept(tasks)
 }
+
+function compilePolicies(policyNames: readonly string[], chosen: readonly PolicyDefinition[]): Decision<TaskRules> {
+  const policy = compileRules(
+    chosen.map(({ rule, version }) => `${rule.name}@${version}`).join(' '),
+    chosen.map(({ rule }) => rule),
+  )
+  if (!policy.ok) return policy
+  const factNames = [...new Set(chosen.flatMap(({ facts }) => facts))]
+  return accept({ policy: policy.value, policyNames, factNames })
+}
+
+/** A definition of the project with the name of such a rule does not replace it. */
+const isAdded = (name: string) => agentPolicies.some((policy) => definitionName(policy) === name)
 
 function queueOf({ side_effects }: Pick<CommandType, 'side_effects'>): QueueName {
   const queues = new Set(side_effects.map((effect_type) => chooseQueue({ effect_type })))

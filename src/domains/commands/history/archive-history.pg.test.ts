@@ -276,6 +276,7 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
 
   test('[PER-09] one run at a time, only the owner of the tables, and a folder that cannot be written changes nothing', async () => {
     await done()
+    await history.visible()
     const written = await history.inTable()
     const engine = openDb({ url: history.room.db.config.url, role: 'concord_engine', poolMax: 1 })
     const asEngine = archiveHistory(

@@ -33,15 +33,23 @@ const readable: Description = {
 
 export const invariantCount = commandInvariants.length + 2
 
-/** Without the folder of the archive, archived commands are not compared with their events. */
-export function findBrokenInvariants(db: Db, historyFolder?: string): Promise<readonly BrokenInvariant[]> {
-  return db.transaction((tx) => listBroken(tx, historyFolder), 'begin isolation level repeatable read read only')
+/** `more` are those of other rooms. Without the folder of the archive, archived commands are not compared with their events. */
+export function findBrokenInvariants(
+  db: Db,
+  historyFolder?: string,
+  more: readonly Invariant[] = [],
+): Promise<readonly BrokenInvariant[]> {
+  return db.transaction((tx) => listBroken(tx, historyFolder, more), 'begin isolation level repeatable read read only')
 }
 
 /** The transaction of the caller has to be one snapshot. */
-export async function listBroken(tx: Tx, historyFolder?: string): Promise<readonly BrokenInvariant[]> {
+export async function listBroken(
+  tx: Tx,
+  historyFolder?: string,
+  more: readonly Invariant[] = [],
+): Promise<readonly BrokenInvariant[]> {
   const found: (readonly [Description, readonly string[]])[] = []
-  for (const { sql, values = [], ...description } of commandInvariants) {
+  for (const { sql, values = [], ...description } of [...commandInvariants, ...more]) {
     const rows = await tx.query<{ id: string }>(sql, values)
     found.push([description, rows.map(({ id }) => id)])
   }

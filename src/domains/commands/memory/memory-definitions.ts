@@ -125,6 +125,7 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
     defineEffect({
       effect_type: 'memory.write',
       class: 'keyed',
+      outward: false,
       bounded: true,
       do: async (call) => {
         const actor = workerOf(call)
@@ -164,6 +165,7 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
     defineEffect({
       effect_type: 'memory.erase',
       class: 'keyed',
+      outward: false,
       do: async (call) => {
         const erasureId = idIn(call, 'memory_erasure_id')
         const { workspaceId, commandId } = call
@@ -174,6 +176,7 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
     defineEffect({
       effect_type: 'memory.review',
       class: 'keyed',
+      outward: false,
       timeout_ms: 600_000,
       do: (call) => reviewStaleMemory(memory, workerOf(call), call),
     }),

@@ -29,9 +29,16 @@ import { systemActor } from '../change.ts'
 import { findCommand, type StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
+import { labelReader } from '../labels.ts'
 import { forgetMemoryTask, writeMemoryTask } from './memory-definitions.ts'
 
-export type ProposingRun = { readonly agentRunId: string; readonly scope: RunScope; readonly stepIndex?: number }
+export type ProposingRun = {
+  readonly agentRunId: string
+  readonly scope: RunScope
+  readonly stepIndex?: number
+  /** The command of the run that proposes. The memory gets its labels. */
+  readonly commandId?: string
+}
 
 export type ProposeMemory = {
   readonly workspaceId: string
@@ -67,8 +74,11 @@ export async function proposeMemory(
     ingress: run ? 'agent_action' : 'user_request',
     requestId,
     ...(run && { runAs: 'agent' as const }),
-    alongside: (tx, { command_id: commandId }) =>
-      insertCandidate(tx, memory, by, { workspaceId, candidateId, commandId, memory: checked.value, agent: run }),
+    alongside: async (tx, command) => {
+      if (run?.commandId !== undefined) await labelReader({ db: tx }, command, 'command', [run.commandId])
+      const { command_id: commandId } = command
+      return insertCandidate(tx, memory, by, { workspaceId, candidateId, commandId, memory: checked.value, agent: run })
+    },
   })
   if (!submitted.ok) return submitted
   const candidate = await findCandidate(memory.db, workspaceId, candidateId)

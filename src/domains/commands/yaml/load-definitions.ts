@@ -154,6 +154,7 @@ const commandTypeForm = z
         approver: name.optional(),
         quorum: z.int().optional(),
         editor_may_approve: z.boolean().optional(),
+        edits_allowed: z.boolean().optional(),
       })
       .default({ required: false }),
     artifacts: z.strictObject({ produces: names }).default({ produces: [] }),
@@ -259,8 +260,20 @@ export function loadDefinitions(file: string, bytes: Uint8Array): Decision<reado
   }
   return refuse('commands.definition.invalid', `${file}: does not contain a definition.`, {
     path: file,
-    hint: 'Begin with `task`, `schedules` or `connector`; a command type has `execution`, an approval type `expiration`.',
+    hint: 'Begin with `task`, `schedules`, `connector` or `agent_workflow`; others have `execution`, `expiration` or `join_strategy`.',
   })
+}
+
+/** For the forms of other rooms. Undefined: the file has no such field. */
+export function readYamlForm<S extends z.ZodType>(
+  file: string,
+  bytes: Uint8Array,
+  field: string,
+  form: S,
+): Decision<z.infer<S> | undefined> {
+  const read = readYaml(file, bytes)
+  if (!read.ok) return read
+  return field in read.value.value ? readForm(read.value, form) : accept(undefined)
 }
 
 /** `types` are the connector types of a project. Default: those of Concord. */
@@ -321,7 +334,9 @@ function placeOf({ file, lineOf }: YamlFile, path: Path): string {
 function readForm<S extends z.ZodType>(yaml: YamlFile, form: S): Decision<z.infer<S>> {
   const parsed = form.safeParse(yaml.value)
   if (parsed.success) return accept(parsed.data)
-  const [issue] = parsed.error.issues
+  const { issues } = parsed.error
+  // A mistyped name of a required field is also a missing field. The name that was written says more.
+  const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]
   const path = (issue?.path ?? []).map((step) => (typeof step === 'number' ? step : String(step)))
   const shown = formatPath(path)
   if (issue?.code === 'unrecognized_keys') {
@@ -345,13 +360,17 @@ function readForm<S extends z.ZodType>(yaml: YamlFile, form: S): Decision<z.infe
 }
 
 /** The field names of the form at a path, for the hint. */
-function fieldsAt(form: z.ZodType, path: Path): readonly string[] {
+export function fieldsAt(form: z.ZodType, path: Path): readonly string[] {
   let at: unknown = form instanceof z.ZodPipe ? form.in : form
   for (const step of path) {
-    if (at instanceof z.ZodDefault) at = at.unwrap()
+    at = withoutDefault(at)
     if (at instanceof z.ZodArray) at = at.element
     else if (at instanceof z.ZodObject) at = (at.shape as Record<string, unknown>)[String(step)]
   }
-  if (at instanceof z.ZodDefault) at = at.unwrap()
+  at = withoutDefault(at)
   return at instanceof z.ZodObject ? Object.keys(at.shape) : []
+}
+
+function withoutDefault(at: unknown): unknown {
+  return at instanceof z.ZodDefault || at instanceof z.ZodPrefault ? at.unwrap() : at
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Decision } from '#kernel/refusal'
 import { accepted } from '#test/tenant'
+import { approvalTermsOf } from '../approval-types.ts'
 import type { Definition } from '../catalog/definitions.ts'
 import { mapTaskToPrimitives } from '../catalog/primitives.ts'
 import { readYaml } from './read-yaml.ts'
@@ -87,6 +88,11 @@ approval: ${approval}
   assert.deepEqual([pay?.approval.approver, pay?.approval.quorum, pay?.approval.required], ['role:finance', 2, false])
   const [lenient] = loaded('command_type', 'p.yaml', type('{ editor_may_approve: true }'))
   assert.deepEqual([pay?.approval.editor_may_approve, lenient?.approval.editor_may_approve], [undefined, true])
+  const [fixed] = loaded('command_type', 'p.yaml', type('{ edits_allowed: false }'))
+  assert.deepEqual(
+    [pay, fixed].map((each) => each && approvalTermsOf(each).editsAllowed),
+    [true, false],
+  )
   const own = (quorum: string) => `name: pay_approval
 version: 1.0.0
 risk_level: high
@@ -125,6 +131,7 @@ test('[YML-06] [SCD-01] schedules load with their queue, and an operation with i
     idempotency_required: true,
     idempotency_key_template: 'book_hotel:{booking_draft_id}',
     approval_required: true,
+    output_trust: 'untrusted',
   })
 })
 

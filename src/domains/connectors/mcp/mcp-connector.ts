@@ -19,7 +19,7 @@ import {
 } from '../connector.ts'
 import { hashDefinition } from '../definitions.ts'
 import { closed, typeOfSchema } from '../json-schema.ts'
-import { decideUrl, httpReachOf, isRange } from '../http/reach.ts'
+import { findAddressFlaws } from '../http/guarded-fetch.ts'
 import { type HttpServer, type McpServer, type McpSession, openMcpSession } from './mcp-session.ts'
 import type { StdioServer } from './stdio-transport.ts'
 
@@ -65,12 +65,8 @@ function findStdioFlaws({ command, cwd, env = {}, secret_env = {} }: StdioServer
 }
 
 function findHttpFlaws({ url, auth, reach }: HttpServer): readonly string[] {
-  if (!URL.canParse(url)) return ['url is not a URL.']
-  const full = httpReachOf(new URL(url), reach)
-  const decided = decideUrl(url, full)
   return [
-    ...(decided.ok ? [] : [`url: ${decided.reason}`]),
-    ...full.private_networks.filter((range) => !isRange(range)).map((range) => `${range} is not a range of addresses.`),
+    ...findAddressFlaws('url', url, reach),
     ...(['none', 'bearer', 'api_key'].includes(auth?.mode ?? 'none')
       ? []
       : ['The auth mode of an MCP server must be none, bearer or api_key.']),

@@ -20,8 +20,9 @@ import {
   type LookContext,
 } from '../connector.ts'
 import { openAuthorizer } from '../http/authorize.ts'
+import { type FetchTerms, openGuardedFetch } from '../http/guarded-fetch.ts'
 import { httpReachOf } from '../http/reach.ts'
-import { allowedUrl, failureOfStatus, type HttpRequest, type Network, sendRequest } from '../http/request.ts'
+import { failureOfStatus, type Network } from '../http/request.ts'
 import { openStdioTransport, type StdioServer } from './stdio-transport.ts'
 
 /** A server behind streamable HTTP, called only at checked addresses. */
@@ -63,46 +64,17 @@ function classify(error: unknown): ConnectorFailure {
   return new ConnectorFailure('transient_connector_error', 'The server violates the MCP protocol.', 'unknown')
 }
 
-/** `bytesMax` limits all answers of the session together. */
-type FetchTerms = Pick<HttpRequest, 'reach' | 'resolve' | 'ca' | 'headers' | 'signal' | 'bytesMax'> & {
-  /** Receives a failure before the client wraps it in its own error. */
-  readonly onFailure: (failure: ConnectorFailure) => void
-}
-
 const GOODBYE_MS = 2_000
-const bodiless: readonly number[] = [101, 204, 205, 304]
 
-/** `fetch` for the MCP client that calls only checked addresses and limits the answers. */
-function openGuardedFetch(terms: FetchTerms): FetchLike {
-  let leftBytes = terms.bytesMax
-  return async (address, init = {}) => {
-    const method = init.method ?? 'GET'
+function openMcpFetch(terms: FetchTerms): FetchLike {
+  const guarded = openGuardedFetch(terms)
+  return (address, init = {}) => {
     // GET opens a stream of server messages: a call waits only for its own answer.
-    if (method === 'GET') return new Response(null, { status: 405 })
-    try {
-      const url = allowedUrl(String(address), terms.reach)
-      const body = typeof init.body === 'string' ? init.body : undefined
-      const answer = await sendRequest({
-        url,
-        method,
-        headers: { ...Object.fromEntries(new Headers(init.headers)), 'user-agent': 'concord', ...terms.headers },
-        body,
-        // DELETE ends the session, after the call has ended.
-        signal: method === 'DELETE' ? AbortSignal.timeout(GOODBYE_MS) : terms.signal,
-        bytesMax: Math.max(1, leftBytes),
-        reach: terms.reach,
-        resolve: terms.resolve,
-        ca: terms.ca,
-      })
-      leftBytes -= answer.body.length
-      const headers = new Headers()
-      for (const [name, value] of Object.entries(answer.headers)) headers.set(name, String(value ?? ''))
-      const isEmpty = bodiless.includes(answer.status) || answer.body.length === 0
-      return new Response(isEmpty ? null : new Uint8Array(answer.body), { status: answer.status, headers })
-    } catch (error) {
-      if (error instanceof ConnectorFailure) terms.onFailure(error)
-      throw error
-    }
+    if ((init.method ?? 'GET') === 'GET') return Promise.resolve(new Response(null, { status: 405 }))
+    // DELETE ends the session, after the call has ended.
+    if (init.method === 'DELETE')
+      return openGuardedFetch({ ...terms, signal: AbortSignal.timeout(GOODBYE_MS) })(address, init)
+    return guarded(address, init)
   }
 }
 
@@ -198,7 +170,7 @@ async function openHttp(server: HttpServer, context: LookContext, now: Clock): P
   const headers = await authorizer.headersFor({ url, method: 'POST', body: undefined }, context as CallContext)
   let failure: ConnectorFailure | undefined
   const transport = new StreamableHTTPClientTransport(url, {
-    fetch: openGuardedFetch({
+    fetch: openMcpFetch({
       reach: httpReachOf(url, reach),
       resolve,
       ca,

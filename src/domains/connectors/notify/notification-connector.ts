@@ -43,7 +43,13 @@ const ANSWER_BYTES_MAX = 65_536
 
 export function notificationConnector(input: NotificationConnectorInput): ConnectorDefinition {
   const { email, webhook, slack, timeout_ms = 30_000, approval_required = false, ...declared } = input
-  const terms = { timeout_ms, approval_required, output_max_bytes: ANSWER_BYTES_MAX, scopes: ['notify'] }
+  const terms = {
+    timeout_ms,
+    output_trust: 'trusted' as const,
+    approval_required,
+    output_max_bytes: ANSWER_BYTES_MAX,
+    scopes: ['notify'],
+  }
   const channel = (name: string, description: string, kind: 'keyed' | 'opaque', recipient: z.ZodType) => ({
     ...terms,
     name,

@@ -4,7 +4,6 @@ import { z } from 'zod'
 import type { JsonValue } from '#kernel/json-value'
 import {
   type Connector,
-  type ConnectorDefinition,
   type ConnectorInput,
   type ConnectorResult,
   defineConnector,
@@ -20,6 +19,8 @@ export type PostgresConnectorInput = Pick<ConnectorInput, 'name' | 'description'
     readonly rows_max?: number
     readonly timeout_ms?: number
     readonly output_max_bytes?: number
+    /** `query_result`: the rows become an artifact, and the result of the effect is its id. Default: the rows are the result. */
+    readonly output_artifact?: string
   }
 
 const ROWS_MAX = 1_000
@@ -33,8 +34,9 @@ const parameter = z.union([
   z.record(z.string(), z.json()),
 ])
 
-export function postgresConnector(input: PostgresConnectorInput): ConnectorDefinition {
-  const { secret_ref, rows_max = ROWS_MAX, timeout_ms = TIMEOUT_MS, output_max_bytes = 1_048_576, ...declared } = input
+export function postgresConnector(input: PostgresConnectorInput) {
+  const { secret_ref, rows_max = ROWS_MAX, timeout_ms = TIMEOUT_MS, ...rest } = input
+  const { output_max_bytes = 1_048_576, output_artifact = null, ...declared } = rest
   return defineConnector({
     rate_limits: { concurrent: 4 },
     ...declared,
@@ -59,6 +61,7 @@ export function postgresConnector(input: PostgresConnectorInput): ConnectorDefin
         output_classes: { rows: 'pii' },
         timeout_ms: timeout_ms + 2_000,
         output_max_bytes,
+        output_artifact,
       },
     ],
     data_class_max: declared.data_class_max ?? 'pii',

@@ -1,0 +1,229 @@
+/** The conversation of a run: written once, and it can only be emptied. Never the only record: decisions are commands and events. */
+import { hash } from 'node:crypto'
+import type { Forgettable } from '#domains/memory'
+import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { accept } from '#kernel/refusal'
+import { type Db, pageText, type Paged, scoped, type Sql, statement, type Tx } from '#store'
+import type { RowOf } from '#store/rows'
+import type { AgentCall, AgentMessage, AgentObservation, ModelUsage } from './agent-runtime.ts'
+import type { EndReason } from './advance-run.ts'
+import type { StoredAgentRun } from './agent-run.ts'
+
+/** What Concord notes beside the content. It stays when the content is erased, so it holds no content. */
+type MessageNotes = {
+  readonly last_because?: EndReason
+  readonly latency_ms?: number
+  readonly usage?: ModelUsage
+  readonly cost_units?: string
+  /** Equal for the same call with the same observation. */
+  readonly signature?: string
+  /** How many messages before it have this signature. */
+  readonly repeats?: number
+  readonly command_id?: string
+  /** The digest of the key of an action from outside of Concord. */
+  readonly action_key?: string
+  /** The digest of that action, for the comparison with a repeat. */
+  readonly action_digest?: string
+}
+
+export type StoredAgentMessage = RowOf<
+  'concord.agent_messages',
+  { readonly metadata: MessageNotes; readonly labels: readonly string[] }
+>
+
+export type AnswerContent = {
+  readonly text: string | null
+  readonly calls: readonly AgentCall[]
+  readonly final: JsonObject | null
+}
+
+export type NewMessage = Pick<StoredAgentMessage, 'message_role' | 'message_type'> & {
+  /** Omitted: a new id. */
+  readonly agent_message_id?: string
+  readonly turn: number
+  readonly stepIndex?: number | undefined
+  readonly content: JsonValue
+  readonly labels?: readonly string[] | undefined
+  readonly metadata?: MessageNotes
+}
+
+const TABLE = 'concord.agent_messages'
+
+/**
+ * SQL: inserts the messages of the parameter $2, which is JSON, into the conversation of the run in the rows `run`. The caller holds the lock of the run, so positions
+ * have no gap. A signature is counted where there is one.
+ */
+export const insertMessagesOf = (run: string) =>
+  `insert into ${TABLE} (agent_message_id, workspace_id, agent_run_id, swarm_run_id, parent_agent_run_id, position, turn, step_index,
+    message_role, message_type, content, digest, size_bytes, labels, metadata, created_at)
+select m.agent_message_id, r.workspace_id, r.agent_run_id, r.swarm_run_id, r.parent_agent_run_id,
+  coalesce((select max(b.position) from ${TABLE} as b where b.agent_run_id = r.agent_run_id), -1) + m.nth, m.turn, m.step_index,
+  m.message_role, m.message_type, m.content, m.digest, m.size_bytes, m.labels,
+  case when m.metadata ? 'signature' then m.metadata || jsonb_build_object('repeats', (select count(*) from ${TABLE} as b
+    where b.agent_run_id = r.agent_run_id and b.metadata ? 'signature' and b.metadata->>'signature' = m.metadata->>'signature'))
+  else m.metadata end, m.created_at
+from ${run} as r, jsonb_to_recordset($2::jsonb) as m(agent_message_id uuid, nth integer, turn integer, step_index integer,
+  message_role text, message_type text, content text, digest text, size_bytes integer, labels jsonb, metadata jsonb, created_at timestamptz)
+where r.agent_run_id = $1::uuid`
+
+/** $1 run, $2 the messages as JSON. */
+const insertMessages = statement<StoredAgentMessage>(
+  'agents.insert_messages',
+  `${insertMessagesOf('concord.agent_runs')} order by m.nth returning *`,
+)
+
+/** The messages as the parameter of `insertMessagesOf`. */
+export function toMessageRows(newId: () => string, messages: readonly NewMessage[], at: Date): string {
+  const rows = messages.map(({ content, stepIndex, labels = [], metadata = {}, ...message }, index) => {
+    const text = JSON.stringify(content)
+    return {
+      agent_message_id: newId(),
+      ...message,
+      nth: index + 1,
+      step_index: stepIndex ?? null,
+      content: text,
+      digest: hash('sha256', text),
+      size_bytes: Buffer.byteLength(text),
+      labels,
+      metadata,
+      created_at: at,
+    }
+  })
+  return JSON.stringify(rows)
+}
+
+/** Returns the stored messages in their order. */
+export async function appendMessages(
+  tx: Tx,
+  newId: () => string,
+  run: Pick<StoredAgentRun, 'agent_run_id'>,
+  messages: readonly NewMessage[],
+  at: Date,
+): Promise<readonly StoredAgentMessage[]> {
+  const stored = await tx.run(insertMessages, [run.agent_run_id, toMessageRows(newId, messages, at)])
+  return stored.toSorted((a, b) => a.position - b.position)
+}
+
+/** $1 run. */
+const listOfRun = statement<StoredAgentMessage>(
+  'agents.list_messages_of_run',
+  `select m.* from ${TABLE} as m where m.agent_run_id = $1::uuid order by m.position`,
+)
+
+/** SQL: the last answer of the run and the observations of its calls. */
+export const lastAnswerOf = (run: string) =>
+  `select m.* from ${TABLE} as m where m.agent_run_id = ${run} and m.message_role in ('assistant', 'tool') and m.position >=
+  (select l.position from ${TABLE} as l where l.agent_run_id = ${run} and l.message_role = 'assistant' order by l.position desc limit 1)`
+
+export function readConversation(sql: Sql, agentRunId: string): Promise<readonly StoredAgentMessage[]> {
+  return sql.run(listOfRun, [agentRunId])
+}
+
+type ListMessages = {
+  readonly workspaceId: string
+  readonly agentRunId: string
+  readonly after: number | null
+  readonly limit: number
+}
+
+const listPage = statement<StoredAgentMessage & Paged>(
+  'agents.list_messages',
+  pageText(`select m.* from ${TABLE} as m
+    where m.workspace_id = $1::uuid and m.agent_run_id = $2::uuid and ($3::integer is null or m.position > $3)
+    order by m.position limit $4`),
+)
+
+export function listMessages(db: Db, { workspaceId, agentRunId, after, limit }: ListMessages) {
+  return scoped(db, workspaceId).read((tx) => tx.run(listPage, [workspaceId, agentRunId, after, limit]))
+}
+
+/** Null for a message that was erased. */
+export function readContent({ content }: Pick<StoredAgentMessage, 'content'>): JsonValue {
+  return content === '' ? null : (JSON.parse(content) as JsonValue)
+}
+
+const ERASED_ANSWER: AnswerContent = { text: null, calls: [], final: null }
+
+export function answerOf(message: StoredAgentMessage): AnswerContent {
+  // Only `drive-run.ts` and `act-in-run.ts` write answers.
+  return (readContent(message) as AnswerContent | null) ?? ERASED_ANSWER
+}
+
+export function observationOf(message: StoredAgentMessage): AgentObservation {
+  const erased: AgentObservation = { callId: '', decision: 'failed', content: null }
+  return (readContent(message) as AgentObservation | null) ?? erased
+}
+
+/** The conversation as a runtime gets it. Erased messages are left out. */
+export function toConversation(messages: readonly StoredAgentMessage[]): readonly AgentMessage[] {
+  return messages
+    .filter(({ content }) => content !== '')
+    .map((message): AgentMessage => {
+      const { message_role: role } = message
+      if (role === 'assistant') return { role, text: answerOf(message).text, calls: answerOf(message).calls }
+      if (role === 'tool') return { role, observation: observationOf(message) }
+      return { role, content: readContent(message) }
+    })
+}
+
+/** The id as it is written in the content, which is JSON, with every sign quoted. */
+const quotedId = String.raw`regexp_replace(right(left(to_json($3::text)::text, -1), -1), '([^[:alnum:]])', '\\\1', 'g')`
+/** A whole word: the id `c1` is not in `abc12`. */
+const namesSubject = `m.content ~ ('(^|[^[:alnum:]_])' || ${quotedId} || '([^[:alnum:]_]|$)')`
+
+/**
+ * Messages about a subject: those of runs that work for the subject or have read one of its memories, those that a command of its lineage caused, and
+ * those that name the subject. $1 workspace, $2 subject type, $3 subject id, $4 memories, $5 commands.
+ */
+const aboutSubject = `m.workspace_id = $1::uuid and m.content <> '' and (
+  exists (select from concord.agent_runs as r where r.agent_run_id = m.agent_run_id
+    and r.memory_scope->>'subject_type' = $2 and r.memory_scope->>'subject_id' = $3)
+  or exists (select from concord.memory_reads as k where k.agent_run_id = m.agent_run_id and k.memory_ids && $4::uuid[])
+  or (m.metadata->>'command_id')::uuid = any($5::uuid[])
+  or ${namesSubject})`
+
+const listAbout = statement<Pick<StoredAgentMessage, 'agent_message_id'>>(
+  'agents.list_messages_about',
+  `select m.agent_message_id from ${TABLE} as m where ${aboutSubject}`,
+)
+const emptyAbout = statement<Pick<StoredAgentMessage, 'agent_message_id'>>(
+  'agents.empty_messages_about',
+  `update ${TABLE} as m set content = '', erased_at = $6 where ${aboutSubject} returning m.agent_message_id`,
+)
+
+export const forgetMessages: Forgettable = {
+  kind: 'agent_message',
+  async list(sql, { workspaceId, subject, memoryIds, commandIds }) {
+    const { subject_type, subject_id } = subject
+    return (await sql.run(listAbout, [workspaceId, subject_type, subject_id, memoryIds, commandIds])).map(knownOf)
+  },
+  async erase(tx, { workspaceId, subject, memoryIds, commandIds }, { at }) {
+    const { subject_type, subject_id } = subject
+    const values = [workspaceId, subject_type, subject_id, memoryIds, commandIds, at]
+    return accept((await tx.run(emptyAbout, values)).map(knownOf))
+  },
+}
+
+const knownOf = ({ agent_message_id: id }: Pick<StoredAgentMessage, 'agent_message_id'>) => ({
+  kind: 'agent_message',
+  id,
+})
+
+/** $1 ended before, $2 limit, $3 now. */
+const emptyOld = statement<Pick<StoredAgentMessage, 'agent_message_id'>>(
+  'agents.empty_old_messages',
+  `update ${TABLE} as m set content = '', erased_at = $3 where m.agent_message_id in (
+  select k.agent_message_id from ${TABLE} as k join concord.agent_runs as r on r.agent_run_id = k.agent_run_id
+  where k.erased_at is null and k.created_at < $1 and coalesce(r.completed_at, r.cancelled_at) < $1 limit $2)
+returning m.agent_message_id`,
+)
+const SWEEP_MAX = 10_000
+
+/** Empties the messages of runs that ended longer ago than this. Their digests, the steps, the commands and the artifacts stay. */
+export async function sweepMessages(
+  { db, now }: { readonly db: Db; readonly now: () => Date },
+  keepMs: number,
+): Promise<number> {
+  const at = now()
+  return (await db.run(emptyOld, [new Date(at.getTime() - keepMs), SWEEP_MAX, at])).length
+}

@@ -1,0 +1,398 @@
+/**
+ * The turn of a run: it asks the agent for an answer, commits it, proposes its calls, and records what came of them. Between two turns nothing
+ * of the run is in memory.
+ */
+import { cancelCommand, type CommitEnded, proposeInRun, type StoredCommand } from '#domains/commands'
+import { isRetryable } from '#kernel/error-classes'
+import type { JsonValue } from '#kernel/json-value'
+import { redactText } from '#kernel/secret-shapes'
+import type { Drive, Next } from '#runtime'
+import { failpoint, type Tx } from '#store'
+import { LATE, takeTurn, withDeadline } from '#turns'
+import { type AgentRunEnd, endFor, type EndReason, type RunStep } from './advance-run.ts'
+import { answerOf, type NewMessage, type StoredAgentMessage } from './agent-message.ts'
+import type { AgentCall } from './agent-runtime.ts'
+import type { RunNotes } from './agent-run.ts'
+import { askRuntime, type PaidAnswer, turnNumberOf } from './ask-agent.ts'
+import { referToContent } from './call-content.ts'
+import { type AgentDeps, NoModelAnswer } from './deps.ts'
+import {
+  actionOf,
+  type CallCommand,
+  noStepsLeft,
+  type Observed,
+  observeRefused,
+  signatureOf,
+  stepOf,
+  type StepCosts,
+  toolOf,
+} from './observe-call.ts'
+import type { FailedModel } from './models/ask-model.ts'
+import { askForRaise, type Exhausted } from './raise-budget.ts'
+import { callOutcome, findOpenAnswer, isObservationOf, nextRunStep, readCallCommands, runTurns } from './read-run.ts'
+import { isReadingTool, readFound } from './run-tools.ts'
+import {
+  writeEnd,
+  refresh,
+  writeWait,
+  type RunTurn,
+  beginRun,
+  writeAnswer,
+  writeRefused,
+  writeSteps,
+} from './write-run.ts'
+
+const GO_ON = 'Call a tool, or give the final answer.'
+const ERROR_CHARS_MAX = 500
+/** Waits after failures of the runtime in a row; the run fails after the last. */
+const RETRY_MS = [1_000, 5_000, 30_000, 120_000] as const
+/** A turn asks for another answer only within this time, so that a run that never waits does not hold its worker. A new turn costs ten statements, also on a busy worker. */
+const ANSWERS_MS = 10_000
+/** A runtime that hangs does not keep a run from ending. Shorter than the lease of a turn. */
+const CANCEL_MS = 10_000
+/** No provider can ask for a longer wait. */
+const RETRY_MAX_MS = 3_600_000
+
+export function openRunDrive(deps: AgentDeps): Drive {
+  return async (id, fence) => {
+    const taken = await takeTurn(deps.commands, runTurns, id, fence)
+    return 'next' in taken ? taken.next : driveTurn(deps, taken.turn)
+  }
+}
+
+async function driveTurn(deps: AgentDeps, turn: RunTurn): Promise<Next> {
+  const untilMs = deps.commands.now().getTime() + ANSWERS_MS
+  let hasAsked = false
+  while (!turn.isLost) {
+    if (turn.signal.aborted) return { t: 'again' }
+    const at = deps.commands.now()
+    const step = nextRunStep(turn.found, at)
+    if (step.t === 'ask' && hasAsked && at.getTime() >= untilMs) return { t: 'again' }
+    hasAsked ||= step.t === 'ask'
+    const next = await take(deps, turn, step)
+    if (next) return next
+  }
+  return { t: 'done' }
+}
+
+type Taken = Next | undefined
+
+/** Does what the step says. Returns what the runtime does next if the turn is over. */
+async function take(deps: AgentDeps, turn: RunTurn, step: RunStep): Promise<Taken> {
+  switch (step.t) {
+    case 'done':
+      return { t: 'done' }
+    case 'start':
+      await beginRun(deps, turn)
+      return undefined
+    case 'ask':
+      return ask(deps, turn, step.lastBecause)
+    case 'propose':
+      return propose(deps, turn, step.calls)
+    case 'cancel_calls':
+      return cancelCalls(deps, turn, step.calls)
+    case 'wait':
+      if (!(await writeWait(deps, turn, step.status, step.until))) return undefined
+      await failpoint('agents.wait_written')
+      return { t: 'wait', until: step.until }
+    case 'record':
+      return record(deps, turn, step.calls, step.end)
+    case 'end':
+      return end(deps, turn, step.end)
+  }
+}
+
+async function ask(deps: AgentDeps, turn: RunTurn, lastBecause: EndReason | null): Promise<Taken> {
+  const paid: PaidAnswer[] = []
+  try {
+    const message = await askRuntime(deps, turn, lastBecause, paid)
+    if (!message) return undefined
+    await writeAnswer(deps, turn, message, paid)
+    await failpoint('agents.answer_written')
+    return undefined
+  } catch (error) {
+    // The answers of the model are lost with the answer of the runtime. They were paid for.
+    for (const answer of paid) await answer.settle(deps.commands.db)
+    const refusal = error instanceof NoModelAnswer ? error.cause : undefined
+    if (refusal?.t === 'exhausted') return exhausted(deps, turn, refusal, lastBecause)
+    return failed(deps, turn, error, refusal?.error)
+  }
+}
+
+/** People are asked for a higher limit. A run that was told no, or that has no step left for the question, ends. */
+async function exhausted(
+  deps: AgentDeps,
+  turn: RunTurn,
+  why: Exhausted,
+  lastBecause: EndReason | null,
+): Promise<Taken> {
+  const { run } = turn.found
+  const question = lastBecause === null ? await askForRaise(deps.commands.db, run, why) : undefined
+  if (!question) return end(deps, turn, endFor('budget_exhausted'))
+  const message: NewMessage = {
+    turn: turnNumberOf(turn),
+    message_role: 'assistant',
+    message_type: 'question',
+    content: question as unknown as JsonValue,
+    labels: run.labels,
+    metadata: {},
+  }
+  await writeAnswer(deps, turn, message, [])
+  return undefined
+}
+
+/** A failure of the runtime is retried later; the run fails after the last try. Nothing was proposed meanwhile. */
+async function failed(
+  deps: AgentDeps,
+  turn: RunTurn,
+  cause: unknown,
+  { error_class, retry_after_ms }: Partial<FailedModel> = {},
+): Promise<Next | undefined> {
+  const { metadata, deadline_at } = turn.found.run
+  const failures = (metadata.failures ?? 0) + 1
+  const error = errorTextOf(cause)
+  const isFinal = error_class !== undefined && !isRetryable(error_class)
+  const waitMs = isFinal ? undefined : RETRY_MS[failures - 1]
+  if (waitMs === undefined) return end(deps, turn, endFor('failed'), { failures, error })
+  const retryMs = deps.commands.now().getTime() + Math.max(waitMs, Math.min(retry_after_ms ?? 0, RETRY_MAX_MS))
+  const until = new Date(Math.min(retryMs, deadline_at?.getTime() ?? Infinity))
+  return (await writeWait(deps, turn, 'running', until, { failures, error })) ? { t: 'wait', until } : undefined
+}
+
+/** All calls of an answer are proposed before the outcome of one is awaited. */
+async function propose(deps: AgentDeps, turn: RunTurn, indexes: readonly number[]): Promise<undefined> {
+  const answer = findOpenAnswer(turn.found)
+  if (!answer) return
+  const { calls } = answerOf(answer)
+  const proposed = await Promise.all(
+    indexes.flatMap((index) =>
+      calls.slice(index, index + 1).map((call) => {
+        const commitEnded = indexes.length === 1 ? commitWithStep(deps, turn, call, index) : undefined
+        return proposeCall(deps, turn, answer, call, index, commitEnded)
+      }),
+    ),
+  )
+  await failpoint('agents.step_proposed')
+  // The step was recorded with the command.
+  if (turn.found.run.step_count !== answer.step_index) return
+  const refusals = proposed.flatMap(({ refusal }) => refusal ?? [])
+  const lasting = refusals.filter(({ code }) => code !== 'commands.agent.stopped')
+  if (lasting.length > 0)
+    await writeRefused(
+      deps,
+      turn,
+      lasting.map(({ message }) => message),
+    )
+  const commands = new Map(turn.found.commands)
+  for (const { index, ended } of proposed) if (ended) commands.set(index, ended)
+  turn.found = { ...turn.found, commands }
+  // A stop came in between: the run waits for the lift and then proposes the call, or it ends.
+  if (lasting.length < refusals.length) await refresh(deps, turn)
+  else if (proposed.some(({ isOpen }) => isOpen)) turn.found = await readCallCommands(deps.commands.db, turn.found)
+}
+
+type Proposed = {
+  readonly index: number
+  /** The call made no command. */
+  readonly refusal?: { readonly code: string; readonly message: NewMessage }
+  /** The command of the call, if it ended with its insert. */
+  readonly ended?: CallCommand
+  readonly isOpen?: boolean
+}
+
+/** Proposes the call as a command of the run: for the person who asked, with that person's rights of today and the tools of the manifest. A repeat is the same command. */
+async function proposeCall(
+  deps: AgentDeps,
+  turn: RunTurn,
+  answer: StoredAgentMessage,
+  call: AgentCall,
+  index: number,
+  commitEnded: CommitEnded | undefined,
+): Promise<Proposed> {
+  const { run, origin } = turn.found
+  if (call.actionType === 'observe') return { index }
+  const stepIndex = run.step_count + index
+  const refused = (code: string, reason: string): Proposed => {
+    const observed = observeRefused(code, reason)
+    return { index, refusal: { code, message: observationMessage(turn, call, observed, { stepIndex }) } }
+  }
+  if (call.invalid !== undefined) return refused('agents.call.invalid', call.invalid)
+  const payload = referToContent(call, answer)
+  if (!payload.ok) return refused(payload.code, payload.reason)
+  const { workspace_id: workspaceId, agent_run_id: agentRunId } = run
+  const submitted = await proposeInRun(
+    deps.commands,
+    { workspaceId, agentRunId, stepIndex, requestId: origin.context.request_id, commitEnded },
+    { actionType: actionOf(call), toolName: toolOf(call) ?? '', payload: payload.value, reason: call.reason },
+  )
+  if (!submitted.ok) return refused(submitted.code, submitted.reason)
+  const { command, isNew } = submitted.value
+  // A command that ended with its insert has asked nobody.
+  if (!isNew || command.completed_at === null) return { index, isOpen: true }
+  return { index, ended: endedCall(command) }
+}
+
+function endedCall(command: StoredCommand): CallCommand {
+  const result = command.result as JsonValue
+  return { ...command, result, approval_id: null, approval_status: null, decision_reason: null }
+}
+
+/** The command of the last open call, if it ends with its insert, and its step are one commit. */
+function commitWithStep(deps: AgentDeps, turn: RunTurn, call: AgentCall, index: number): CommitEnded | undefined {
+  // What such a tool has found is read after its command is on record.
+  if (isReadingTool(call)) return undefined
+  return async (command, insert) => {
+    const commands = new Map(turn.found.commands).set(index, endedCall(command))
+    const step = nextRunStep({ ...turn.found, commands }, deps.commands.now())
+    if (step.t !== 'record' || step.end) return undefined
+    const { found } = turn
+    turn.found = { ...found, commands }
+    let opened: Awaited<ReturnType<typeof insert>> | undefined
+    const insertCommand = async (tx: Tx) => {
+      opened = await insert(tx)
+      return opened.ok && opened.value.inserted
+    }
+    try {
+      await record(deps, turn, step.calls, null, insertCommand)
+      // The step was not written, so the insert was rolled back.
+      const isRolledBack = turn.found.run.step_count === found.run.step_count
+      return isRolledBack && opened?.ok && opened.value.inserted ? undefined : opened
+    } finally {
+      // Nothing was written, so there is no such command.
+      if (turn.found.run === found.run) turn.found = found
+    }
+  }
+}
+
+type Observing = {
+  readonly stepIndex?: number | undefined
+  readonly command?: CallCommand | undefined
+  /** What the call came to without the content that a reading tool has found. */
+  readonly outcome?: Observed | undefined
+}
+
+function observationMessage(
+  { found: { run, messages } }: RunTurn,
+  call: AgentCall,
+  { decision, content }: Observed,
+  { stepIndex, command, outcome = { decision, content } }: Observing,
+): NewMessage {
+  return {
+    turn: messages[0]?.turn ?? 0,
+    stepIndex,
+    message_role: 'tool',
+    message_type: 'observation',
+    content: { callId: call.id, decision, content },
+    labels: run.labels,
+    metadata: {
+      ...(stepIndex !== undefined && { signature: signatureOf(call, outcome) }),
+      ...(command && { command_id: command.command_id }),
+    },
+  }
+}
+
+async function cancelCalls(deps: AgentDeps, turn: RunTurn, indexes: readonly number[]): Promise<undefined> {
+  const { run, origin, commands } = turn.found
+  const by = { id: 'system', kind: 'system' as const, traceId: origin.context.trace_id }
+  for (const index of indexes) {
+    const commandId = commands.get(index)?.command_id
+    if (commandId === undefined) continue
+    const reason = run.metadata.cancel?.why ?? 'The run of the agent has ended.'
+    await cancelCommand(deps.commands, by, { workspaceId: run.workspace_id, commandId, reason })
+  }
+  await refresh(deps, turn)
+}
+
+async function record(
+  deps: AgentDeps,
+  turn: RunTurn,
+  indexes: readonly number[],
+  ending: AgentRunEnd | null,
+  insert?: (tx: Tx) => Promise<boolean>,
+): Promise<Taken> {
+  const { run, messages, commands } = turn.found
+  const answer = findOpenAnswer(turn.found)
+  if (!answer) return undefined
+  const { calls, final, text } = answerOf(answer)
+  const { latency_ms, usage, cost_units } = answer.metadata
+  const costs: StepCosts = {
+    latency_ms: latency_ms ?? null,
+    token_usage: usage ?? null,
+    cost_units: cost_units ?? null,
+  }
+  const stepAt = (nth: number) => ({ agent_run_id: run.agent_run_id, step_index: run.step_count + nth })
+  // An answer without calls is one step: its result, or only words.
+  const alone: AgentCall = {
+    id: '',
+    actionType: final ? 'final_answer' : 'observe',
+    toolName: null,
+    payload: final ?? { text },
+    reason: '',
+  }
+  const observed = await Promise.all(
+    calls.map(async (call, index) => {
+      const command = commands.get(index)
+      const outcome = indexes.includes(index) ? callOutcome(turn.found, call, index) : undefined
+      if (!outcome) return { call, observed: noStepsLeft }
+      const content =
+        command && outcome.decision !== 'failed' ? await readFound(deps, turn.found, call, command) : undefined
+      return { call, command, observed: content ?? outcome, outcome }
+    }),
+  )
+  const made = observed.filter((_, index) => indexes.includes(index))
+  const isAlone = calls.length === 0 || final !== null
+  const goOn: NewMessage = { turn: answer.turn, message_role: 'system', message_type: 'instruction', content: GO_ON }
+  const unwritten = observed.filter(
+    (_, index) => !messages.some((each) => isObservationOf(each, run.step_count + index)),
+  )
+  const observations = unwritten.map((one) => {
+    const nth = made.indexOf(one)
+    const stepIndex = nth === -1 ? undefined : run.step_count + nth
+    return observationMessage(turn, one.call, one.observed, { stepIndex, command: one.command, outcome: one.outcome })
+  })
+  const notes = ending ? await tellRuntime(deps, turn, ending) : undefined
+  const isWritten = await writeSteps(deps, turn, {
+    steps: isAlone
+      ? [stepOf(stepAt(0), alone, { decision: 'done', content: null }, undefined, costs)]
+      : made.map((one, nth) => stepOf(stepAt(nth), one.call, one.observed, one.command, nth === 0 ? costs : {})),
+    end: ending,
+    notes,
+    insert,
+    messages: isAlone ? (final ? [] : [goOn]) : observations,
+  })
+  await failpoint('agents.step_recorded')
+  return isWritten && ending ? { t: 'done' } : undefined
+}
+
+async function end(
+  deps: AgentDeps,
+  turn: RunTurn,
+  ending: AgentRunEnd,
+  notes?: Partial<RunNotes>,
+): Promise<Next | undefined> {
+  const told = await tellRuntime(deps, turn, ending)
+  return (await writeEnd(deps, turn, ending, { ...told, ...notes })) ? { t: 'done' } : undefined
+}
+
+/**
+ * The runtime frees what it keeps for a run that does not end by its own answer. The call comes before the end is on record. A runtime that fails or hangs here does
+ * not keep the run from ending: its error is noted on the run.
+ */
+async function tellRuntime(
+  { runtimes, commands: { sleep } }: AgentDeps,
+  { found: { run } }: RunTurn,
+  { reason }: AgentRunEnd,
+): Promise<Partial<RunNotes> | undefined> {
+  const runtime = runtimes.get(run.runtime_config.name)
+  if (reason === 'final_answer_created' || !runtime) return undefined
+  try {
+    const told = await withDeadline({ sleep, ms: CANCEL_MS }, () => runtime.cancelAgentRun(run.agent_run_id, reason))
+    return told === LATE ? { error: 'The agent runtime did not end the run in time.' } : undefined
+  } catch (error) {
+    return { error: errorTextOf(error) }
+  }
+}
+
+function errorTextOf(cause: unknown): string {
+  return redactText(cause instanceof Error ? cause.message : String(cause)).slice(0, ERROR_CHARS_MAX)
+}

@@ -1,0 +1,173 @@
+/** Programs that try to act around the gateway of runs: over HTTP, with the keys of agents and people, and from inside runs. None has an effect. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import fc from 'fast-check'
+import { type AgentApi, aRunAtWork, openAgentApi, type TestRun } from '#test/agents'
+import { proofSize } from '#test/proof-size'
+import { proposeInRun } from './propose-in-run.ts'
+
+const OUTSIDE = 'external:finance@example.com'
+const NOTE = { tools: ['publish_note', 'read_books'], connectors: ['mail'] }
+
+describe('programs around the gateway', () => {
+  let api: AgentApi
+  let agentKey: string
+  let ended: TestRun
+  let cancelling: TestRun
+  let narrow: TestRun
+  let forbidden: TestRun
+  let closed: TestRun
+  let child: TestRun
+  let working: TestRun
+  before(async () => {
+    api = await openAgentApi()
+    const { room } = api
+    const done = { completed_at: new Date(), status: 'succeeded', end_reason: 'final_answer_created' }
+    ended = await aRunAtWork(room, NOTE, done)
+    cancelling = await aRunAtWork(room, NOTE, { status: 'cancelling' })
+    narrow = await aRunAtWork(room, { ...NOTE, tools: ['read_books'] })
+    forbidden = await aRunAtWork(room, { ...NOTE, forbidden: ['publish_note'] })
+    closed = await aRunAtWork(room, { tools: NOTE.tools })
+    child = await aRunAtWork(room, NOTE, { parent_agent_run_id: narrow.agentRunId, spawn_depth: 1 })
+    working = await aRunAtWork(room, NOTE)
+    const made = await api.post('/keys', { name: 'k', role: 'writer', agent: 'planner', tools: ['read_books'] })
+    agentKey = String(made.body['key'])
+    // What the runs themselves have caused is not part of the proof.
+    await room.settleWoken()
+    room.provider.calls.length = 0
+  })
+  after(() => api.close())
+
+  let steps = 1_000
+  type Try = { readonly tool: string; readonly subject: string }
+  const inRun =
+    (run: () => TestRun, workspaceId = () => api.api.ours.workspace.id, more: object = {}) =>
+    async ({ tool, subject }: Try) => {
+      const step = { workspaceId: workspaceId(), agentRunId: run().agentRunId, stepIndex: (steps += 1), requestId: 'r' }
+      const action = { actionType: 'tool_call' as const, toolName: tool, payload: { subject, ...more }, reason: 'x' }
+      const answer = await proposeInRun(api.room.world, step, action)
+      return answer.ok ? `proposed, ${answer.value.command.status}` : answer.code
+    }
+  const over = (path: string, body: (given: Try) => object, key?: () => string) => async (given: Try) => {
+    const { status, body: answer } = await api.post(path, body(given), key?.())
+    return `${status} ${String(answer['code'] ?? answer['decision'] ?? answer['status'])}`
+  }
+  const names = ['publish_note', 'Publish Note', 'PUBLISH_NOTE', 'publish-note']
+  const noted = ({ tool, subject }: Try) => ({ tool_name: tool, payload: { subject }, reason: 'x' })
+  const asCommand = ({ subject }: Try) => ({ task_name: 'Publish Note', payload: { subject, destination: OUTSIDE } })
+
+  /** Each is one way around, and what it may be answered with. */
+  const ways: Readonly<Record<string, readonly [(given: Try) => Promise<string>, RegExp]>> = {
+    'ended run': [inRun(() => ended), /^agents\.run\.ended$/],
+    'run that is being cancelled': [inRun(() => cancelling), /^agents\.run\.ended$/],
+    'tool outside the manifest': [inRun(() => narrow), /^agents\.tool\.outside_scope$/],
+    'forbidden tool of the manifest': [inRun(() => forbidden), /^agents\.tool\.outside_scope$/],
+    'connector outside the manifest': [inRun(() => closed), /^agents\.tool\.outside_scope$/],
+    'child that is wider than its parent': [inRun(() => child), /^agents\.tool\.outside_scope$/],
+    'run of another tenant': [
+      inRun(
+        () => working,
+        () => api.api.theirs.workspace.id,
+      ),
+      /^agents\.run\.not_found$/,
+    ],
+    'data to the outside': [
+      inRun(() => working, undefined, { destination: OUTSIDE }),
+      /^(proposed, created|agents\.tool\.outside_scope)$/,
+    ],
+    'edited arguments': [editArguments, /^key_reused$/],
+    'requester without rights': [asGone, /^agents\.tool\.outside_scope$/],
+    'tool outside the key': [
+      over('/agent-actions', noted, () => agentKey),
+      /^(403 commands\.tool\.outside_scope|404 commands\.tool\.unknown)$/,
+    ],
+    'route closed to agents': [over('/commands', asCommand, () => agentKey), /^403 api\.route\.closed_to_agents$/],
+    'forged run in the body': [
+      over('/commands', (given) => ({ ...asCommand(given), agent_run_id: working.agentRunId })),
+      /^422 unknown_field$/,
+    ],
+    'forged run in an action': [
+      over('/agent-actions', (given) => ({ ...noted(given), agent_run_id: working.agentRunId, run_as: 'agent' })),
+      /^422 unknown_field$/,
+    ],
+    'approval by the requester': [approveOwn, /^403 /],
+    'approval by the agent': [approveAsAgent, /^403 api\.route\.closed_to_agents$/],
+    'approval by another tenant': [approveAsOther, /^404 /],
+  }
+
+  async function editArguments({ subject }: Try): Promise<string> {
+    const step = {
+      workspaceId: api.api.ours.workspace.id,
+      agentRunId: working.agentRunId,
+      stepIndex: (steps += 1),
+      requestId: 'r',
+    }
+    const propose = (about: string) =>
+      proposeInRun(api.room.world, step, {
+        actionType: 'tool_call',
+        toolName: 'publish_note',
+        payload: { subject: about, destination: OUTSIDE },
+        reason: 'x',
+      })
+    assert.ok((await propose('first')).ok)
+    const second = await propose(subject)
+    return second.ok ? 'proposed' : second.code
+  }
+
+  async function asGone(given: Try): Promise<string> {
+    const { userId } = api.api.ours.people.writer.principal
+    const setRole = (role: string) => api.room.rows('update identity.users set role = $1 where id = $2', [role, userId])
+    await setRole('reader')
+    try {
+      return await inRun(() => working)(given)
+    } finally {
+      await setRole('writer')
+    }
+  }
+
+  async function waiting(): Promise<string> {
+    const { body } = await api.propose({ subject: 'waits', destination: OUTSIDE })
+    return String(body['approval_id'])
+  }
+  const resolve = async (approvalId: string, decision: string, key?: string): Promise<string> => {
+    const { status, body } = await api.post(`/approvals/${approvalId}/resolve`, { decision, reason: 'I say so.' }, key)
+    return `${status} ${String(body['code'] ?? body['status'])}`
+  }
+  async function approveOwn() {
+    return resolve(await waiting(), 'approved')
+  }
+  async function approveAsAgent() {
+    return resolve(await waiting(), 'approved', agentKey)
+  }
+  async function approveAsOther() {
+    return resolve(await waiting(), 'approved', api.api.theirs.people.admin.key)
+  }
+
+  const attempt = fc.record({
+    way: fc.constantFrom(...Object.keys(ways)),
+    tool: fc.constantFrom(...names),
+    nth: fc.nat(999),
+  })
+
+  test('[AGT-08] [SWM-32] whatever they try, nothing is done', { timeout: 1_200_000 }, async () => {
+    const answers = new Map<string, Set<string>>()
+    await fc.assert(
+      fc.asyncProperty(fc.array(attempt, { minLength: 1, maxLength: 5 }), async (program) => {
+        for (const { way, tool, nth } of program) {
+          const [go, allowed] = ways[way] ?? assert.fail(way)
+          const answer = await go({ tool, subject: `bypass ${nth}` })
+          answers.set(way, (answers.get(way) ?? new Set()).add(answer))
+          assert.match(answer, allowed, way)
+        }
+        await api.room.settleWoken()
+        assert.deepEqual(api.room.provider.calls, [])
+      }),
+      { numRuns: proofSize(60, 2_000) },
+    )
+    const [row] = await api.room.rows<{ count: number }>(
+      `select count(*)::integer as count from concord.domain_effects where status in ('executed', 'executing') and effect_type like 'connector.%'`,
+    )
+    assert.equal(row?.count, 0)
+    assert.equal(answers.size, Object.keys(ways).length, 'every way was tried')
+  })
+})

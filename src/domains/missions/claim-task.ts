@@ -1,0 +1,142 @@
+/** A worker claims a task of its queues: one statement picks and locks the first that is offered, so that two workers never get the same. */
+import type { JsonObject } from '#kernel/json-value'
+import { statement, type Tx } from '#store'
+import { Batch } from './batch.ts'
+import { readMissionConfig } from './config.ts'
+import type { MissionDeps } from './deps.ts'
+import { NOBODY } from './events.ts'
+import { bringForward, lockMission, type StoredTask } from './mission.ts'
+import { coordinator } from './plan-rows.ts'
+import { later } from './stalls.ts'
+import { WORKER_EFFECT } from './worker-task.ts'
+
+const TASKS = 'missions.orchestration_tasks'
+const RUNS = 'missions.orchestration_runs'
+
+/** Offered: its command has passed every rule and person, and its effect waits for a worker. A retry is offered when it is due. */
+const claimable = `from ${TASKS} as t join ${RUNS} as r on r.id = t.run_id and r.state = 'running'
+  join concord.commands as c on c.command_id = t.command_id and c.completed_at is null and not c.cancellation_requested
+where t.workspace_id = $1::uuid and t.spec #>> '{run,worker}' = any($2::text[]) and t.spec #>> '{run,worker}' is not null
+  and t.state in ('queued', 'awaiting_retry') and t.due_at is null
+  and exists (select from concord.domain_effects as f
+    where f.command_id = t.command_id and f.effect_type = '${WORKER_EFFECT}' and f.status = 'executing')
+order by t.created_at, t.sequence_number limit 1`
+
+/** `is_new`: the output of the attempt before was refused, so this one is a new command. */
+type Offered = StoredTask & { readonly input: JsonObject; readonly is_new: boolean }
+
+/** $1 workspace, $2 queues. Locks the task and its mission, and passes over what others hold. */
+const pickTask = statement<Offered>(
+  'missions.pick_task',
+  `select t.*, c.payload->'input' as input, split_part(c.idempotency_key, ':', 3)::int > t.attempt_number as is_new ${claimable} for update of r, t skip locked`,
+)
+/** $1 workspace, $2 queues. */
+const findOfferedRun = statement<{ readonly run_id: string }>(
+  'missions.find_offered_run',
+  `select t.run_id ${claimable}`,
+)
+/** $1 workspace, $2 name. */
+const enterRoster = statement<{ readonly id: number }>(
+  'missions.enter_roster',
+  `insert into missions.agents as a (workspace_id, name, adapter) values ($1::uuid, $2, 'worker')
+on conflict (workspace_id, name) do update set name = a.name returning a.id`,
+)
+
+type UpstreamOutput = {
+  readonly temp_id: string
+  readonly title: string
+  readonly output_summary: string | null
+  readonly output_ref: string | null
+}
+
+export const UPSTREAM_SHOWN = 100
+/** $1 task. What its data edges lead from; an edge that only orders carries nothing. */
+const listUpstream = statement<UpstreamOutput>(
+  'missions.list_outputs_before',
+  `select u.spec->>'temp_id' as temp_id, u.title, u.output_summary, u.output_ref
+from missions.orchestration_task_dependencies as d join ${TASKS} as u on u.id = d.depends_on_id
+where d.task_id = $1::uuid and d.dependency_type = 'data' and u.state = 'completed' order by u.sequence_number limit ${UPSTREAM_SHOWN}`,
+)
+
+/** A mission that others hold is waited for only if there is nothing else. */
+async function pick(tx: Tx, workspaceId: string, queues: readonly string[]): Promise<Offered | undefined> {
+  const [free] = await tx.run(pickTask, [workspaceId, queues])
+  if (free) return free
+  const [held] = await tx.run(findOfferedRun, [workspaceId, queues])
+  if (!held) return undefined
+  await lockMission(tx, held.run_id)
+  const [task] = await tx.run(pickTask, [workspaceId, queues])
+  return task
+}
+
+export type ClaimedTask = {
+  readonly task: StoredTask
+  readonly input: JsonObject
+  readonly upstream: readonly UpstreamOutput[]
+  readonly leaseToken: string
+}
+
+/** A name holds within its key: two workers are the same if they have one key and not two names. */
+export const workerIdOf = (caller: string, name?: string) => (name === undefined ? caller : `${caller}/${name}`)
+export const isSameWorker = (one: string, other: string) =>
+  one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`)
+
+type Claim = {
+  readonly workspaceId: string
+  readonly queues: readonly string[]
+  readonly workerId: string
+  /** The name of the agent that does the work, for the roster. */
+  readonly agent?: string | undefined
+  readonly traceId: string
+}
+
+/** Null: there is nothing to do. */
+export function claimTask(
+  { commands: { db, now, newId } }: MissionDeps,
+  { workspaceId, queues, workerId, agent, traceId }: Claim,
+): Promise<ClaimedTask | null> {
+  return db.transaction(async (tx) => {
+    const picked = await pick(tx, workspaceId, queues)
+    const run = picked && (await lockMission(tx, picked.run_id))
+    const config = run && readMissionConfig(run.config)
+    if (!picked || !run || !config?.ok) return null
+    const { input, is_new, ...task } = picked
+    const [entered] = agent === undefined ? [] : await tx.run(enterRoster, [workspaceId, agent])
+    const at = now()
+    const batch = new Batch(run)
+    const leaseToken = newId()
+    const chosen = { agent_id: entered?.id ?? null, agent_type: entered ? 'roster' : 'contractor' } as const
+    const lease = {
+      ...chosen,
+      lease_token: leaseToken,
+      lease_until: later(at, config.value.timeouts.task_assign_seconds),
+      worker_id: workerId,
+      last_heartbeat_at: null,
+      submission: null,
+    }
+    const { model_override: model, board_task_id } = task
+    const moved =
+      task.state === 'queued'
+        ? batch.task(task, 'assigned', {
+            by: coordinator(traceId),
+            at,
+            payloads: { task_assigned: { ...chosen, model, board_task_id } },
+            set: lease,
+          })
+        : batch.task(task, 'assigned', {
+            by: { id: NOBODY, kind: 'system', traceId },
+            at,
+            payloads: {
+              task_retrying: {
+                attempt_number: task.attempt_number + 1,
+                backoff_seconds: Math.max(0, (at.getTime() - task.updated_at.getTime()) / 1_000),
+                failure_type: is_new ? 'quality' : 'infrastructure',
+              },
+            },
+            set: { ...lease, attempt_number: task.attempt_number + 1, continuation_count: 0 },
+          })
+    await batch.commit(tx)
+    await bringForward(tx, run.id, lease.lease_until)
+    return { task: moved, input, upstream: await tx.run(listUpstream, [task.id]), leaseToken }
+  })
+}

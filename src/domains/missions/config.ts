@@ -1,0 +1,102 @@
+/** The settings of a mission. Pure. */
+import { z } from 'zod'
+import { slugField } from '#contract'
+import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
+import { type Money, parseMoney } from '#kernel/money'
+import { nearest } from '#kernel/nearest'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+
+export const autonomyLevels = ['approve', 'autonomous', 'full_auto'] as const
+
+export const money = (example: string) =>
+  z
+    .string()
+    .refine((text) => parseMoney(text).ok, 'Write an amount such as "4.50".')
+    .meta({ example, pattern: '^(?:0|[1-9]\\d{0,8})(?:\\.\\d{1,6})?$' })
+const score = z.number().min(0).max(1)
+/** The highest cost that the row of a mission or task holds. */
+export const COST_MAX = 9_999_999_999n as Money
+const limit = (example: string) =>
+  money(example).refine((text) => {
+    const amount = parseMoney(text)
+    return !amount.ok || (amount.value > 0n && amount.value <= COST_MAX)
+  }, 'Write an amount above 0 and at most "9999.999999".')
+const seconds = (most: number) => z.number().min(0).max(most)
+const timeout = (fallback: number) => z.number().min(1).max(86_400).default(fallback)
+const WARNINGS_MAX = 20
+
+export const priorities = ['low', 'medium', 'high', 'urgent'] as const
+
+/** Unknown settings are kept, so that a setting can be added without a migration. */
+export const missionConfig = z
+  .looseObject({
+    autonomy: z.enum(autonomyLevels).default('approve'),
+    auto_approve_threshold: money('5.00').default('0'),
+    approver_role: slugField('release-manager').optional(),
+    retry: z
+      .strictObject({
+        max_retries: z.int().min(0).max(100).default(3),
+        base_seconds: seconds(86_400).default(10),
+        cap_seconds: seconds(86_400).default(300),
+        max_continuations: z.int().min(0).max(1_000).default(10).meta({
+          description: 'How often an attempt of a worker may stop with work left, and go on.',
+        }),
+        continuation_delay_seconds: seconds(3_600).default(1),
+      })
+      .prefault({}),
+    verification: z
+      .strictObject({
+        pass_threshold: score.default(0.8).meta({ description: 'An output with this score or more passes.' }),
+        human_threshold: score.default(0.5).meta({ description: 'From here up to the other one a person decides.' }),
+      })
+      .refine(({ pass_threshold, human_threshold }) => human_threshold <= pass_threshold, {
+        path: ['human_threshold'],
+        error: 'at most pass_threshold',
+      })
+      .prefault({}),
+    budget: z
+      .strictObject({
+        hard_limit: limit('10.00')
+          .optional()
+          .meta({ description: 'What the mission may cost. Nothing starts that does not fit.' }),
+        soft_limit: limit('8.00').optional().meta({ description: 'A higher cost is reported once.' }),
+        per_task_limit: limit('1.00')
+          .optional()
+          .meta({ description: 'What an attempt may cost at most, and the `max_cost` of tasks that have none.' }),
+      })
+      .optional(),
+    priority: z.enum(priorities).optional(),
+    /** How long a task or a mission may stand still. */
+    timeouts: z
+      .strictObject({
+        task_stall_seconds: timeout(300),
+        task_assign_seconds: timeout(120),
+        verify_seconds: timeout(180),
+        run_resolve_seconds: timeout(60),
+      })
+      .prefault({}),
+  })
+  .meta({ id: 'MissionConfig', example: { autonomy: 'approve' } })
+export type MissionConfig = z.output<typeof missionConfig>
+
+/** One sentence for each setting that has no effect: it may be misspelt. */
+export function warnOfSettings(config: JsonObject): readonly string[] {
+  const known = Object.keys(missionConfig.shape)
+  const unknown = Object.keys(config).filter((name) => !known.includes(name))
+  return unknown.slice(0, WARNINGS_MAX).map((name) => `${sayUnknown('setting', name, known)} It has no effect.`)
+}
+
+export function readMissionConfig(given: JsonValue): Decision<MissionConfig> {
+  const parsed = missionConfig.safeParse(given)
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues
+    const path = formatPath(['config', ...((issue?.path ?? []) as JsonStep[])])
+    return refuse('missions.config.invalid', `${path}: ${issue?.message ?? 'not a setting'}`, { path })
+  }
+  return accept(parsed.data)
+}
+
+export function sayUnknown(noun: string, name: string, known: Iterable<string>): string {
+  const near = nearest(name, known)
+  return `There is no ${noun} ${quote(name)}.${near === undefined ? '' : ` Did you mean ${quote(near)}?`}`
+}

@@ -1,0 +1,285 @@
+/** Submits the attempts of queued tasks, and repeats what failed for a reason of the infrastructure. */
+import { cancelCommand, retryCommand, submitCommand } from '#domains/commands'
+import { type Actor, bySystem } from '#kernel/actor'
+import { encodeId } from '#kernel/ids'
+import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { formatMoney } from '#kernel/money'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { failpoint } from '#store'
+import { isUnchanged } from './accept-output.ts'
+import type { Batch, MissionActor } from './batch.ts'
+import { cutSummary } from './cards.ts'
+import { MISSION_KIND, type MissionDeps } from './deps.ts'
+import { NOBODY } from './events.ts'
+import {
+  countAttempts,
+  findSubmitted,
+  findTaskOf,
+  listDueRetries,
+  listUnsentTasks,
+  listUpstreamResults,
+} from './mission-task.ts'
+import type { StoredTask } from './mission.ts'
+import { coordinator } from './plan-rows.ts'
+import { taskNameOf } from './plan.ts'
+import { fillReferences, referencesIn } from './references.ts'
+import { cascade, type Ended } from './settle.ts'
+import { exceedBudget, reserveAttempts, settleHeld } from './spending.ts'
+import { actAsRequester, type Found, oneDeeper, withLabels, write } from './turn.ts'
+import { maxCostOf } from './usage.ts'
+import { announceOffers, workerPayload } from './worker-task.ts'
+
+/** Attempts of one mission at the same time: what a turn reads stays the same at any size. */
+const AT_ONCE_MAX = 256
+/** Attempts that are submitted together. */
+const SUBMITS = 32
+
+/**
+ * The command is submitted first. Its key is that of the attempt, so after a crash the next turn gets the same command, also if a submit would be refused
+ * by now.
+ */
+export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean> {
+  const { run, origin, config } = found
+  const { db } = deps.commands
+  const { running, offered } = await countAttempts(db, run.id)
+  const room = Math.min(AT_ONCE_MAX - running, SUBMITS)
+  const mayOffer = offered < AT_ONCE_MAX
+  const queued = room > 0 ? await listUnsentTasks(db, run.id, deps.commands.now(), room, mayOffer) : []
+  if (queued.length === 0) return false
+  const paid = await payFor(
+    deps,
+    found,
+    queued.map((task) => ({ ...task, attempt_number: nextAttempt(task) })),
+  )
+  const upstream = await readResults(deps, queued)
+  const by = await actAsRequester(deps.commands, run, origin)
+  const sent = new Map(
+    await Promise.all(
+      queued
+        .filter(({ id }) => paid.has(id))
+        .map(async (task) => {
+          const submitted = by.ok
+            ? await submitAttempt(deps, by.value, { run, origin, config }, task, upstream.get(task.id))
+            : by
+          return [task.id, submitted] as const
+        }),
+    ),
+  )
+  await failpoint('missions.attempts_submitted')
+  const begunIds = new Set<string>()
+  await write(deps, run, async (batch, at, tx) => {
+    const ended: Ended[] = []
+    const refused = [...sent].flatMap(([id, { ok }]) => (ok ? [] : [id]))
+    const known = await findSubmitted(tx, refused)
+    for (const task of await listUnsentTasks(tx, run.id, at, AT_ONCE_MAX, mayOffer)) {
+      const commandId = known.get(task.id)
+      const submitted = commandId === undefined ? sent.get(task.id) : accept(commandId)
+      // Another writer has the key, and has not committed: the next step finds its command.
+      if (submitted?.ok === false && submitted.code === 'key_in_progress') continue
+      const begun = submitted && begin(batch, task, submitted, at, origin.context.trace_id)
+      begunIds.add(task.id)
+      if (begun?.state === 'failed') ended.push({ id: begun.id, state: 'failed' })
+    }
+    await cascade(tx, batch, ended, at, coordinator(origin.context.trace_id))
+    if (paid.size < queued.length) exceedBudget(batch, { at, traceId: origin.context.trace_id })
+  })
+  await failpoint('missions.attempts_begun')
+  for (const [id, submitted] of sent)
+    if (submitted.ok && !begunIds.has(id)) await dropAttempt(deps, found, id, submitted.value)
+  return true
+}
+
+/** A person has cancelled the task since it was read, so nothing of it may run. */
+async function dropAttempt({ commands }: MissionDeps, { run, origin }: Found, taskId: string, commandId: string) {
+  const task = await findTaskOf(commands.db, run.id, taskId)
+  if (task?.state !== 'cancelled') return
+  const reason = 'its task was cancelled'
+  await cancelCommand(commands, bySystem(origin.context.trace_id), {
+    workspaceId: run.workspace_id,
+    commandId,
+    reason,
+  })
+}
+
+/** The tasks whose attempts may start. Where one does not fit, money that ended tasks still hold is set free first. */
+async function payFor(
+  deps: MissionDeps,
+  { run, origin, config }: Found,
+  attempts: readonly Pick<StoredTask, 'id' | 'attempt_number' | 'spec'>[],
+): Promise<ReadonlySet<string>> {
+  const { db, now } = deps.commands
+  const paid = await reserveAttempts(db, run, config, attempts, now())
+  if (paid.size === attempts.length) return paid
+  await write(deps, run, (batch, at, tx) => settleHeld(tx, batch, config, { at, traceId: origin.context.trace_id }))
+  return reserveAttempts(db, run, config, attempts, now())
+}
+
+/** What the references of a task take: the results by temporary id, and the commands whose labels come with them. */
+type Upstream = { readonly results: Map<string, JsonValue>; readonly labelled: string[]; readonly changed: string[] }
+
+async function readResults({ commands: { db } }: MissionDeps, tasks: readonly StoredTask[]) {
+  // Null: a worker gets the summary of every one.
+  const named = new Map(
+    tasks.map(({ id, spec: { run } }) => [
+      id,
+      run.worker === undefined ? new Set(referencesIn(run.payload).map(({ from }) => from)) : null,
+    ]),
+  )
+  const needing = [...named].flatMap(([id, names]) => (names?.size === 0 ? [] : [id]))
+  const rows = needing.length === 0 ? [] : await listUpstreamResults(db, needing)
+  const upstream = new Map(
+    needing.map((id): [string, Upstream] => [id, { results: new Map(), labelled: [], changed: [] }]),
+  )
+  for (const { task_id, temp_id, result, labelled_id, artifact_checksum, ...upstreamTask } of rows) {
+    const own = named.get(task_id)?.has(temp_id) === false ? undefined : upstream.get(task_id)
+    own?.results.set(temp_id, (result ?? null) as JsonValue)
+    if (labelled_id !== null) own?.labelled.push(labelled_id)
+    if (!isUnchanged(upstreamTask, (result ?? null) as JsonValue, artifact_checksum)) own?.changed.push(temp_id)
+  }
+  return upstream
+}
+
+async function submitAttempt(
+  { commands }: MissionDeps,
+  by: Actor,
+  { run, origin, config }: Found,
+  task: StoredTask,
+  upstream: Upstream = { results: new Map(), labelled: [], changed: [] },
+): Promise<Decision<string>> {
+  const { results, labelled, changed } = upstream
+  if (changed[0] !== undefined)
+    return refuse('missions.output.changed', `The output of ${quote(changed[0])} has changed since it was verified.`)
+  const payload = fillReferences(task.spec.run.payload, results)
+  if (!payload.ok) return payload
+  const { worker } = task.spec.run
+  const submitted = await submitCommand(commands, by, {
+    workspaceId: run.workspace_id,
+    taskName: taskNameOf(task.spec.run),
+    payload:
+      worker === undefined ? (payload.value as JsonObject) : workerPayload(task, worker, payload.value as JsonObject),
+    idempotencyKey: attemptKey(task),
+    ingress: worker === undefined ? origin.ingress : 'system_event',
+    requestId: origin.context.request_id,
+    follower: { kind: MISSION_KIND, id: run.id },
+    metadata: {
+      ...oneDeeper(origin),
+      mission_id: encodeId('mission', run.id),
+      mission_task_id: encodeId('mission_task', task.id),
+      attempt: nextAttempt(task),
+      // Why the output of the last attempt was refused.
+      ...(task.state === 'awaiting_retry' && { feedback: task.error_message }),
+      // What it starts, such as an agent, takes this as its limit.
+      ...(run.account_id !== null && { max_cost: formatMoney(maxCostOf(task.spec.max_cost, config)) }),
+    },
+    // The plan itself may come from untrusted content.
+    ...withLabels(origin.labelled_plan_id === null ? labelled : [...labelled, origin.labelled_plan_id]),
+  })
+  return submitted.ok ? accept(submitted.value.command.command_id) : submitted
+}
+
+/** A refused output needs a new attempt, which is a new command: nothing of the old one is kept. */
+const nextAttempt = ({ state, attempt_number }: StoredTask) => attempt_number + (state === 'awaiting_retry' ? 1 : 0)
+const attemptKey = (task: StoredTask) => `mission:${task.id}:${nextAttempt(task)}`
+
+function begin(batch: Batch, task: StoredTask, submitted: Decision<string>, at: Date, traceId: string): StoredTask {
+  const isAgain = task.state === 'awaiting_retry'
+  // A worker begins its attempt itself, after the claim.
+  if (submitted.ok && task.spec.run.worker !== undefined)
+    return batch.change(task, { command_id: submitted.value, due_at: null, ...(isAgain && { verifier_score: null }) })
+  if (isAgain) {
+    assignAgain(batch, task, 'quality', at, traceId)
+    return start(batch, task, submitted, at, traceId, task.attempt_number + 1)
+  }
+  const { model_override: model, board_task_id, attempt_number } = task
+  const assigned = { agent_id: null, agent_type: null, model, board_task_id }
+  batch.task(task, 'assigned', { by: coordinator(traceId), at, payloads: { task_assigned: assigned } })
+  return start(batch, task, submitted, at, traceId, attempt_number)
+}
+
+function assignAgain(
+  batch: Batch,
+  task: StoredTask,
+  failure_type: 'infrastructure' | 'quality',
+  at: Date,
+  traceId: string,
+): void {
+  const attempt_number = task.attempt_number + 1
+  const backoff_seconds =
+    task.due_at === null ? 0 : Math.max(0, (task.due_at.getTime() - task.updated_at.getTime()) / 1_000)
+  batch.task(task, 'assigned', {
+    by: { id: NOBODY, kind: 'system', traceId },
+    at,
+    payloads: { task_retrying: { attempt_number, backoff_seconds, failure_type } },
+    set: { attempt_number, continuation_count: 0, ...(failure_type === 'quality' && { verifier_score: null }) },
+  })
+}
+
+/** An attempt that could not be submitted has failed: the same request would be refused again. */
+function start(
+  batch: Batch,
+  task: StoredTask,
+  submitted: Decision<string>,
+  at: Date,
+  traceId: string,
+  attempt: number,
+): StoredTask {
+  const commandId = submitted.ok ? submitted.value : task.command_id
+  const by: MissionActor = { id: commandId === null ? NOBODY : encodeId('command', commandId), kind: 'agent', traceId }
+  const payloads = { task_started: { attempt_number: attempt } }
+  const running = batch.task(task, 'running', { by, at, payloads, set: { command_id: commandId } })
+  if (submitted.ok) return running
+  const { code, reason } = submitted
+  const last = task.error_message
+  const error_message = last === null ? reason : cutSummary(`${last} It could not run again: ${reason}`)
+  const crashed = { error_type: code, error_message, duration_ms: 0, final: true, retries_remaining: 0 }
+  return batch.task(task, 'failed', {
+    by: { id: NOBODY, kind: 'system', traceId },
+    at,
+    payloads: { task_crashed: crashed },
+    set: { error_message },
+  })
+}
+
+/** The same command runs again, so that what succeeded in it is kept. It is asked for first; a command that runs again already is not asked twice. */
+export async function retryDue(deps: MissionDeps, found: Found): Promise<boolean> {
+  const { run, origin } = found
+  const { db, now } = deps.commands
+  const due = await listDueRetries(db, run.id, now(), SUBMITS)
+  if (due.length === 0) return false
+  const traceId = origin.context.trace_id
+  const again = new Map<string, Decision<string>>()
+  const next = due.map((task) => ({ ...task, attempt_number: task.attempt_number + 1 }))
+  const paid = await payFor(deps, found, next)
+  for (const { id, command_id, command_attempt, attempt_number, has_ended, workspace_id: workspaceId } of due) {
+    if (!paid.has(id)) continue
+    const commandId = command_id ?? ''
+    // The command of a task that workers run waits on, whatever becomes of one worker.
+    const isAgain = command_attempt > attempt_number || !has_ended
+    const retried = isAgain
+      ? accept(commandId)
+      : await retryCommand(deps.commands, bySystem(traceId), { workspaceId, commandId })
+    again.set(id, retried.ok ? accept(commandId) : retried)
+  }
+  await failpoint('missions.attempts_retried')
+  await write(deps, run, async (batch, at, tx) => {
+    const ended: Ended[] = []
+    for (const { command_attempt, has_ended, ...task } of await listDueRetries(tx, run.id, at, AT_ONCE_MAX)) {
+      if (!paid.has(task.id)) continue
+      // Somebody else may have asked since the first read, so that the own request was refused.
+      const isAgain = command_attempt > task.attempt_number || !has_ended
+      const retried = isAgain ? accept(task.command_id ?? '') : again.get(task.id)
+      if (!retried) continue
+      if (retried.ok && task.spec.run.worker !== undefined) {
+        batch.change(task, { due_at: null })
+        continue
+      }
+      assignAgain(batch, task, 'infrastructure', at, traceId)
+      const begun = start(batch, task, retried, at, traceId, task.attempt_number + 1)
+      if (begun.state === 'failed') ended.push({ id: begun.id, state: 'failed' })
+    }
+    await cascade(tx, batch, ended, at, coordinator(traceId))
+    if (paid.size < due.length) exceedBudget(batch, { at, traceId })
+  })
+  if (due.some(({ spec }) => spec.run.worker !== undefined)) await announceOffers(db, run.workspace_id)
+  return true
+}

@@ -1,0 +1,132 @@
+/**
+ * The money of a mission. Its hard limit is an account. What an attempt may cost is reserved there before the attempt starts, and settled with what it did cost.
+ * An attempt that does not fit does not start: the mission is `budget_exceeded` until a person raises the limit.
+ */
+import { amountOf, closeAccount, openAccount, reserveCosts, settleCosts } from '#domains/budgets'
+import { formatMoney } from '#kernel/money'
+import { accept, type Decision } from '#kernel/refusal'
+import { type Db, statement, type Tx } from '#store'
+import { Batch, type MissionActor } from './batch.ts'
+import type { MissionConfig } from './config.ts'
+import { NOBODY } from './events.ts'
+import { listHeldAttempts } from './mission-task.ts'
+import { lockMission, setAccount, type StoredMission, type StoredTask } from './mission.ts'
+import { amountIn, maxCostOf, type Usage, usageOf } from './usage.ts'
+
+type Budgeted = Pick<MissionConfig, 'budget'>
+type When = { readonly at: Date; readonly traceId: string }
+
+const system = ({ traceId }: Pick<When, 'traceId'>): MissionActor => ({ id: NOBODY, kind: 'system', traceId })
+
+/** $1 command. The account of the agent that asked for it. */
+const findPayer = statement<{ readonly account_id: string | null }>(
+  'missions.find_payer',
+  `select r.budget_account_id as account_id from concord.commands as c join concord.agent_runs as r on r.agent_run_id = c.agent_run_id
+where c.command_id = $1::uuid`,
+)
+
+/**
+ * In the transaction that inserts the mission. A mission that an agent asks for is carved out of the account of its run. One that is an attempt of another
+ * mission may cost at most what that attempt may, like every account of a command.
+ */
+export async function openBudget(tx: Tx, run: StoredMission, { budget }: Budgeted): Promise<Decision<StoredMission>> {
+  if (budget?.hard_limit === undefined) return accept(run)
+  const [payer] = await tx.run(findPayer, [run.command_id])
+  const opened = await openAccount(tx, {
+    accountId: run.id,
+    workspaceId: run.workspace_id,
+    commandId: run.command_id,
+    parentId: payer?.account_id ?? null,
+    limit: amountIn(budget.hard_limit),
+    at: run.created_at,
+  })
+  return opened.ok ? accept(await setAccount(tx, run)) : opened
+}
+
+type Attempt = Pick<StoredTask, 'id' | 'attempt_number' | 'spec'>
+
+const keyOf = (taskId: string, attempt: number) => `${taskId}:${attempt}`
+
+/** Before attempts start: returns the tasks whose attempts are paid for, in their order. All of a mission without a limit are. */
+export async function reserveAttempts(
+  db: Db,
+  { account_id: accountId, workspace_id: workspaceId }: StoredMission,
+  config: Budgeted,
+  attempts: readonly Attempt[],
+  at: Date,
+): Promise<ReadonlySet<string>> {
+  if (accountId === null) return new Set(attempts.map(({ id }) => id))
+  const amounts = attempts.map(({ id, attempt_number, spec }) => ({
+    key: keyOf(id, attempt_number),
+    amount: maxCostOf(spec.max_cost, config),
+  }))
+  const held = await db.transaction((tx) => reserveCosts(tx, { accountId, workspaceId, amounts, at }))
+  return new Set(attempts.flatMap(({ id, attempt_number }) => (held.has(keyOf(id, attempt_number)) ? [id] : [])))
+}
+
+/**
+ * In the transaction that settles attempts, before their moves: the rows, the sums of the mission and the account. The mission stops if they cost more than was
+ * reserved for them.
+ */
+export async function settleUsage(
+  tx: Tx,
+  batch: Batch,
+  { budget }: Budgeted,
+  usage: readonly Usage[],
+  when: When,
+): Promise<void> {
+  const before = amountIn(batch.run.total_cost)
+  for (const each of usage) batch.spend(each)
+  const { id: run_id, total_cost, total_tokens, account_id: accountId, workspace_id: workspaceId } = batch.run
+  const after = amountIn(total_cost)
+  const noting = { by: system(when), at: when.at }
+  if (after > before) {
+    const spent = usage.flatMap(({ task, cost }) => (cost > 0n ? [[task.id, batch.taskOf(task).cost]] : []))
+    const snapshot = { run_id, total_cost, total_tokens, by_task: Object.fromEntries(spent) }
+    batch.note('cost_snapshot', { ...noting, payloads: { cost_snapshot: snapshot } })
+  }
+  const soft = budget?.soft_limit === undefined ? undefined : amountIn(budget.soft_limit)
+  if (soft !== undefined && before <= soft && after > soft) {
+    const percent_used = Number((after * 10_000n) / soft) / 100
+    const warning = { current_cost: total_cost, soft_limit: formatMoney(soft), percent_used }
+    batch.note('run_budget_warning', { ...noting, payloads: { run_budget_warning: warning } })
+  }
+  if (accountId === null) return
+  const amounts = usage.map(({ task, attempt, cost }) => ({ key: keyOf(task.id, attempt), amount: cost }))
+  const settled = await settleCosts(tx, system(when), { accountId, workspaceId, amounts, at: when.at })
+  if (settled?.isBreached) exceedBudget(batch, when)
+}
+
+/** Nothing new starts. What runs may end, and is settled. */
+export function exceedBudget(batch: Batch, when: When): void {
+  const { state, total_cost: current_cost, budget } = batch.run
+  if (state !== 'running' || !budget) return
+  const exceeded = { current_cost, hard_limit: formatMoney(amountOf(budget.limit)) }
+  batch.mission('budget_exceeded', { by: system(when), at: when.at, payloads: { run_budget_exceeded: exceeded } })
+}
+
+/** Tasks that ended while their command ran: their reservations are free as soon as the command has ended. */
+export async function settleHeld(tx: Tx, batch: Batch, config: Budgeted, when: When): Promise<void> {
+  const { account_id: accountId } = batch.run
+  const held = accountId === null ? [] : await listHeldAttempts(tx, accountId)
+  // Nobody reports the cost of a worker whose task was taken away. It counts as reserved.
+  const usage = held.map(({ task, attempt, held: amount, spent }): Usage => {
+    const isStarted = attempt === task.attempt_number && task.last_heartbeat_at !== null
+    const isLost = task.spec.run.worker !== undefined && task.submission === null && isStarted
+    return isLost ? { task, attempt, cost: amountOf(amount), tokens: 0 } : { ...usageOf(task, spent, null), attempt }
+  })
+  if (usage.length > 0) await settleUsage(tx, batch, config, usage, when)
+}
+
+/** After the last command of a mission: what is left returns to the account that it was carved out of. */
+export async function closeBudget(db: Db, run: StoredMission, when: When): Promise<StoredMission> {
+  const { account_id: accountId, workspace_id: workspaceId } = run
+  if (accountId === null) return run
+  return db.transaction(async (tx) => {
+    const batch = new Batch((await lockMission(tx, run.id)) ?? run)
+    await settleHeld(tx, batch, {}, when)
+    await batch.commit(tx)
+    await closeAccount(tx, { accountId, workspaceId, at: when.at })
+    return batch.run
+  })
+}

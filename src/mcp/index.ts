@@ -1,0 +1,2 @@
+/** The exports of this room. */
+export { type McpCaller, openMcp } from './serve.ts'
