@@ -73,6 +73,22 @@ describe('races for one key of a contract', () => {
     if (open) await decideApproval(room.approvals, byPerson(decider(room), TRACE), given)
   }
 
+  /** Several undos of one payment that succeeded, against each other and against another payment. */
+  async function raceUndos(invoice: string, commands: string[]): Promise<void> {
+    commands.push(...[await submit({ invoice })].filter((id) => id !== undefined))
+    for (const id of new Set(commands)) await room.settle(id)
+    const [paid] = await room.rows<{ command_id: string }>(
+      `select command_id from concord.commands where command_id = any($1) and command_type <> 'undo_command' and status = 'succeeded'`,
+      [commands],
+    )
+    if (!paid) return
+    const given = { workspaceId: workspaceId(), commandId: paid.command_id, requestId: 'req_race' }
+    const undo = () => undoCommand(room.world, person(), given)
+    const [again, ...undos] = await Promise.all([submit({ invoice }), undo(), undo(), undo()])
+    if (again !== undefined) commands.push(again)
+    for (const undone of undos) if (undone.ok) commands.push(undone.value.command.command_id)
+  }
+
   async function race(invoice: string, chance: Chance): Promise<void> {
     const commands = [...(await waiting(invoice, chance)), ...(await waiting(invoice, chance))]
     const anyOf = () => ({ workspaceId: workspaceId(), commandId: chance.pick(commands) })
@@ -114,6 +130,7 @@ describe('races for one key of a contract', () => {
       await Promise.all(Array.from({ length: 6 }, () => go(chance.pick(WAYS))))
     }
     bank.answers.length = 0
+    await raceUndos(invoice, commands)
     for (const id of new Set(commands)) await room.settle(id)
     assert.ok((bank.most.get(invoice) ?? 0) <= 1, `${invoice} was paid twice`)
   }
@@ -135,6 +152,7 @@ describe('races for one key of a contract', () => {
       const undone = await room.rows(
         `select from concord.commands where command_type = 'undo_command' and status = 'succeeded'`,
       )
+      t.diagnostic(`${paid.length} paid, ${undone.length} undone`)
       assert.ok(undone.length > 0, 'nothing was undone, so the races prove little')
       assert.deepEqual(await historyFaults(room), [])
     })
