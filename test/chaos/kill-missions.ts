@@ -65,9 +65,12 @@ type Asked = { readonly key: string; readonly plan: Plan; id: string | undefined
 const LIFE_MS = 2_500
 const RETRY = { base_seconds: 0.1, cap_seconds: 1 }
 const FORKS = 5
-const PATIENCE_MS = 120_000
-/** Generous: a run that takes longer is a finding, not a slow machine. */
-const REST_MS = 300_000
+/** Generous: missions that do not move for so long are a finding, not a slow machine. */
+const PATIENCE_MS = 300_000
+const TASK_MS = 60
+
+/** Before one mission ends, the tasks of all that are open may have to. */
+const patienceOf = ({ inFlight, tasksMax }: MissionKillPlan) => PATIENCE_MS + inFlight * tasksMax * TASK_MS
 
 export async function killMissions(plan: MissionKillPlan): Promise<MissionKillReport> {
   const chance = openChance(plan.seed)
@@ -99,7 +102,7 @@ export async function killMissions(plan: MissionKillPlan): Promise<MissionKillRe
     for (const group of plan.points) {
       await fill()
       const faults = group.map((point) => ({ point, hit: 1, act: 'kill' as const, together: plan.together }))
-      if (!(await dies(track(installation.work({ plan: faults })))))
+      if (!(await dies(track(installation.work({ plan: faults })), patienceOf(plan))))
         throw new Error(`The worker did not reach ${group.join(', ')}.`)
       noteKill()
     }
@@ -272,8 +275,8 @@ async function freeze(
   return [...before].flatMap(([id, count]) => (after.get(id) === count ? [] : [id]))
 }
 
-async function dies(victim: ConcordProcess): Promise<boolean> {
-  const first = await Promise.race([victim.ended, sleep(PATIENCE_MS, undefined, { ref: false })])
+async function dies(victim: ConcordProcess, patienceMs: number): Promise<boolean> {
+  const first = await Promise.race([victim.ended, sleep(patienceMs, undefined, { ref: false })])
   return first?.signal === 'SIGKILL'
 }
 
@@ -290,8 +293,13 @@ const openCommands = `select command_id as id from concord.commands where comple
 const waitForEnd = (installation: Installation) =>
   waitUntil(installation, async () => (await installation.db.query(`${openCommands} limit 1`)).length === 0)
 
+/** Gives up when no mission has moved for a long time. */
 async function waitUntil(installation: Installation, isSo: () => Promise<boolean>): Promise<void> {
-  for (const giveUpAt = performance.now() + REST_MS; performance.now() < giveUpAt; ) {
+  let moves = -1
+  for (let giveUpAt = performance.now(); performance.now() <= giveUpAt; ) {
+    const movesNow = await countMoves(installation)
+    if (movesNow !== moves) giveUpAt = performance.now() + PATIENCE_MS
+    moves = movesNow
     if (await isSo()) return
     await resumeStuck(installation)
     await sleep(100)
@@ -303,6 +311,13 @@ from concord.commands as c left join runtime.processes as p on p.id = c.command_
 where c.completed_at is null group by 1, 2, 3, 4, 5, 6, 7 limit 20`,
   )
   throw new Error(`The work does not end: ${JSON.stringify(open)}`)
+}
+
+async function countMoves({ db }: Installation): Promise<number> {
+  const [row] = await db.query<{ last: string }>(
+    `select coalesce(max(id), 0) as last from missions.orchestration_events`,
+  )
+  return Number(row?.last ?? 0)
 }
 
 async function eventsOf({ db }: Installation): Promise<ReadonlyMap<string, number>> {
