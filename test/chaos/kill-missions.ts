@@ -296,7 +296,7 @@ const waitForEnd = (installation: Installation) =>
 /** Gives up when no mission has moved for a long time. */
 async function waitUntil(installation: Installation, isSo: () => Promise<boolean>): Promise<void> {
   let moves = -1
-  for (let giveUpAt = performance.now(); performance.now() <= giveUpAt; ) {
+  for (let giveUpAt = performance.now() + PATIENCE_MS; performance.now() < giveUpAt; ) {
     const movesNow = await countMoves(installation)
     if (movesNow !== moves) giveUpAt = performance.now() + PATIENCE_MS
     moves = movesNow
