@@ -9,13 +9,14 @@ const preloads = ['properties', 'assertions'].map(
 
 /**
  * quick: `npm test`, everything except chaos, with few runs per property. chaos: `npm run test:chaos`, whatever starts processes for long:
- * kills, power cuts, failing system calls, most journeys; and again every file with properties or repetitions, with all their runs.
+ * kills, power cuts, failing system calls, most journeys; and again every file whose properties or repetitions have more runs there.
  */
 const tiers = ['quick', 'chaos'] as const
 export type Tier = (typeof tiers)[number]
 
 const testPattern = '{src,test,scripts,examples}/**/*.test.ts'
-const repeats = /from '(fast-check|#test\/proof-size)'/
+/** A property without `numRuns`, or with less than 100, has the same runs and in CI the same values in both tiers. */
+const repeats = /from '#test\/proof-size'|\bnumRuns\b(?!: \d{1,2}\b)/
 
 export function isChaos(file: string): boolean {
   return file.endsWith('.chaos.test.ts')

@@ -5,7 +5,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { openChance } from '#test/chance'
@@ -85,7 +84,6 @@ async function trace(plan: StoryPlan, options: readonly string[]) {
   const words = ['-qq', ...paths, ...options, process.execPath, program, JSON.stringify(plan)]
   const child = spawn('strace', words, {
     stdio: ['ignore', 'ignore', 'pipe'],
-    env: { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'concord-compile-cache') },
   })
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => void (said += chunk.toString()))

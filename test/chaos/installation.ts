@@ -64,8 +64,6 @@ export async function openInstallation({
     CONCORD_LOG_LEVEL: 'error',
     CONCORD_RATE_LIMIT: '1000000',
     CONCORD_POOL_MAX: '20',
-    // For dozens of starts: they share one compile cache.
-    NODE_COMPILE_CACHE: join(folder, 'compiled'),
     OUTSIDE_URL: provider.url,
     ...(embedded ? {} : { DATABASE_URL: postgres.url }),
   }

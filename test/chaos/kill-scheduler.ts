@@ -5,7 +5,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { schedulerPoints, type SchedulerPoint } from '#domains/scheduler'
 import { type Chance, openChance } from '#test/chance'
@@ -143,7 +142,6 @@ async function endLife(plan: Omit<LifePlan, 'faults'>, target: Target | undefine
   if (target === 'in the job') writeFileSync(lifePaths(plan.folder).killMark, '')
   const child = spawn(process.execPath, [program, JSON.stringify({ ...plan, faults })], {
     stdio: ['ignore', 'ignore', 'pipe'],
-    env: { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'concord-compile-cache') },
   })
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => void (said += chunk.toString()))

@@ -1,4 +1,5 @@
 /** `npm run chaos -- [story] --rounds 1000 --seed x`: the long form of the fault tests, with a report. */
+import { resolve } from 'node:path'
 import { cutPower } from './cut-power.ts'
 import { faultScheduler, whyNoStrace } from './fault-scheduler.ts'
 import { freezeServer } from './freeze-server.ts'
@@ -18,6 +19,9 @@ import { shareWork } from './share-work.ts'
 import { spendBudgets } from './spend-budgets.ts'
 import { stopUnderLoad } from './stop-agents.ts'
 import { readFlags } from '../../scripts/read-flags.ts'
+
+// As in a run of the tests. A killed process writes no compile cache, so each start would compile the program.
+process.env['NODE_COMPILE_CACHE'] ??= resolve('.test-results/compiled')
 
 const { values, positionals } = readFlags({
   allowPositionals: true,
