@@ -1,11 +1,29 @@
 /** Transactions of the pool: shared round trips, the state after a failure, and the hooks at the end. */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
+import type pg from 'pg'
 import { refuse } from '#kernel/refusal'
 import { openTestDb, type TestDb } from '#test/database'
 import { countRoundTrips } from '#test/round-trips'
+import { openDb } from './db.ts'
 import { statement } from './statement.ts'
 import { together, type Tx } from './transaction.ts'
+
+test('a lost connection is reported, but not while the pool closes', async () => {
+  const reported: string[] = []
+  const opened = await openTestDb({ migrated: false })
+  const db = openDb({ ...opened.db.config, onConnectionError: ({ message }) => void reported.push(message) })
+  const clients: pg.PoolClient[] = []
+  db.pool.on('connect', (client) => void clients.push(client))
+  await db.query('select 1')
+  const lose = (message: string) => clients.forEach((client) => client.emit('error', new Error(message)))
+  lose('while it is open')
+  const closing = db.close()
+  lose('while it closes')
+  await closing
+  assert.deepEqual(new Set(reported), new Set(['while it is open']))
+  await opened.close()
+})
 
 const insertFact = statement<{ readonly id: number }>('test_insert_fact', 'insert into facts values ($1) returning id')
 const listFacts = statement<{ readonly id: number }>('test_list_facts', 'select id from facts order by id')

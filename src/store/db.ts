@@ -69,7 +69,9 @@ function clientConfig(config: DbConfig): pg.ClientConfig {
 }
 
 export function openDb(config: DbConfig): Db {
-  const onError = config.onConnectionError ?? (() => {})
+  let isClosing = false
+  // The driver does not wait until the server has read that a connection ends, and a server that stops then sends 57P01.
+  const onError = (error: Error) => void (isClosing || config.onConnectionError?.(error))
   const pool = new PatientPool({
     ...clientConfig(config),
     max: config.poolMax ?? 10,
@@ -120,7 +122,10 @@ export function openDb(config: DbConfig): Db {
       }
       return client
     },
-    close: () => pool.end(),
+    close() {
+      isClosing = true
+      return pool.end()
+    },
   })
 }
 
