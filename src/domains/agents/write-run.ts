@@ -1,5 +1,5 @@
 /** The commits of a turn: each names the token of the turn, and holds the state, the steps, the messages and the wakes that belong together. */
-import { showRunWait } from '#domains/commands'
+import { COMMAND_KIND, showRunWait, wakeOptionsOf } from '#domains/commands'
 import { type AgentStep, toAgentStepEvent } from '#kernel/agent-step'
 import { KernelFault } from '#kernel/errors'
 import type { AgentRunState } from '#kernel/machines/agent'
@@ -13,7 +13,7 @@ import {
   type StoredAgentMessage,
   toMessageRows,
 } from './agent-message.ts'
-import { runTable, type RunNotes, type StoredAgentRun, wakeCommandOf } from './agent-run.ts'
+import { runTable, type RunNotes, type StoredAgentRun } from './agent-run.ts'
 import type { PaidAnswer } from './ask-agent.ts'
 import type { AgentDeps } from './deps.ts'
 import { runLog } from './events.ts'
@@ -119,12 +119,16 @@ export async function refresh({ commands: { db } }: AgentDeps, turn: RunTurn): P
 
 type Moving = Pick<AgentDeps['commands'], 'newId' | 'now' | 'wake' | 'writes'> & { readonly traceId: string }
 
-const movingOf = ({ commands }: AgentDeps, { found }: RunTurn): Moving => ({
+/** The queue of the command that waits for the run: its turn begins there at once. */
+type Ending = Moving & { readonly wakeOptions: { readonly queue?: string } }
+
+const movingOf = ({ commands }: AgentDeps, { found }: RunTurn): Ending => ({
   newId: commands.newId,
   now: commands.now,
   wake: commands.wake,
   writes: commands.writes,
   traceId: found.origin.context.trace_id,
+  wakeOptions: wakeOptionsOf(commands.catalog, found.origin),
 })
 
 async function moveRun(
@@ -311,7 +315,7 @@ export function writeEnd(
 
 async function endIn(
   tx: Tx,
-  moving: Moving,
+  moving: Ending,
   run: StoredAgentRun,
   end: AgentRunEnd,
   at: Date,
@@ -326,7 +330,7 @@ async function endIn(
   const from = first ? await moveRun(tx, moving, run, first, at) : run
   const ended = await moveRun(tx, moving, from, end.status, at, set)
   await closeRunAccount(tx, run, moving.traceId, at)
-  await wakeCommandOf(tx, moving, run)
+  await moving.wake({ kind: COMMAND_KIND, id: run.command_id }, { tx, ...moving.wakeOptions })
   return ended
 }
 

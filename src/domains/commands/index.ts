@@ -196,7 +196,7 @@ export { waitDefinitions } from './wait-effects.ts'
 export { rejectRequest, submitCommand, type SubmitCommand } from './submit.ts'
 export { actingFor, type CommandDeps, mayReadCommand } from './deps.ts'
 export { decideScope, findTool, findTools, listTools, toolSchema, toolSlug } from './actions/find-tool.ts'
-export { findTask, PERSON_FIELDS, RUN_ONLY, taskOf, validatePayload } from './tasks.ts'
+export { findTask, PERSON_FIELDS, RUN_ONLY, taskOf, validatePayload, wakeOptionsOf } from './tasks.ts'
 export { abortCommand, type Operating, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess, type FactSources } from './facts.ts'
 export {
