@@ -82,10 +82,10 @@ export type HeldRun = Pick<StoredAgentRun, (typeof held)[number]> & Pick<RunOrig
 /** Of the run `t` and its command `c`. */
 export const HELD_COLUMNS = `${held.map((name) => `t.${name}`).join(', ')}, ${stopOf('t.agent_run_id')}`
 
-/** SQL: locks the run $1 if the condition about `t` holds. */
-export const lockRunIf = (condition: string) =>
+/** SQL: locks the run if the condition about `t` holds. */
+export const lockRunIf = (condition: string, run = '$1::uuid') =>
   `select ${HELD_COLUMNS} from concord.agent_runs as t join concord.commands as c on c.command_id = t.command_id
-where t.agent_run_id = $1::uuid and ${condition} for update of t`
+where t.agent_run_id = ${run} and ${condition} for update of t`
 
 /** $1 run, $2 token. */
 export const lockHeld = statement<HeldRun>('agents.lock_held', lockRunIf('t.turn_token = $2::uuid'))
