@@ -50,10 +50,10 @@ export type NewMessage = Pick<StoredAgentMessage, 'message_role' | 'message_type
 const TABLE = 'concord.agent_messages'
 
 /**
- * SQL: inserts the messages of the parameter $2, which is JSON, into the conversation of the run in the rows `run`. The caller holds the lock of the run, so positions
+ * SQL: inserts the messages, which are JSON, into the conversation of the run in the rows `run`. The caller holds the lock of the run, so positions
  * have no gap. A signature is counted where there is one.
  */
-export const insertMessagesOf = (run: string) =>
+export const insertMessagesOf = (run: string, id = '$1::uuid', messages = '$2::jsonb') =>
   `insert into ${TABLE} (agent_message_id, workspace_id, agent_run_id, swarm_run_id, parent_agent_run_id, position, turn, step_index,
     message_role, message_type, content, digest, size_bytes, labels, metadata, created_at)
 select m.agent_message_id, r.workspace_id, r.agent_run_id, r.swarm_run_id, r.parent_agent_run_id,
@@ -62,9 +62,9 @@ select m.agent_message_id, r.workspace_id, r.agent_run_id, r.swarm_run_id, r.par
   case when m.metadata ? 'signature' then m.metadata || jsonb_build_object('repeats', (select count(*) from ${TABLE} as b
     where b.agent_run_id = r.agent_run_id and b.metadata ? 'signature' and b.metadata->>'signature' = m.metadata->>'signature'))
   else m.metadata end, m.created_at
-from ${run} as r, jsonb_to_recordset($2::jsonb) as m(agent_message_id uuid, nth integer, turn integer, step_index integer,
+from ${run} as r, jsonb_to_recordset(${messages}) as m(agent_message_id uuid, nth integer, turn integer, step_index integer,
   message_role text, message_type text, content text, digest text, size_bytes integer, labels jsonb, metadata jsonb, created_at timestamptz)
-where r.agent_run_id = $1::uuid`
+where r.agent_run_id = ${id}`
 
 /** $1 run, $2 the messages as JSON. */
 const insertMessages = statement<StoredAgentMessage>(

@@ -1,6 +1,6 @@
 /** An agent run: its row, its statements, its insert with the frozen manifest, and the request to cancel it. */
 import { hash } from 'node:crypto'
-import { COMMAND_KIND, EffectFailure } from '#domains/commands'
+import { EffectFailure } from '#domains/commands'
 import type { Actor } from '#kernel/actor'
 import { authorityText } from '#kernel/agents/authority'
 import { canonicalJson } from '#kernel/canonical-json'
@@ -292,11 +292,6 @@ export async function wakeRun(
 ): Promise<void> {
   await tx.run(noteRun, [run.agent_run_id, run.metadata, now()])
   await wake({ kind: RUN_KIND, id: run.agent_run_id }, { tx, queue: RUN_QUEUE })
-}
-
-/** Wakes the command that waits for the run, in the transaction of its end. */
-export function wakeCommandOf(tx: Tx, { wake }: Pick<AgentDeps['commands'], 'wake'>, { command_id }: StoredAgentRun) {
-  return wake({ kind: COMMAND_KIND, id: command_id }, { tx })
 }
 
 /** Wakes runs that are due and have no living turn. */

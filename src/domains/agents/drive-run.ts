@@ -7,7 +7,7 @@ import { isRetryable } from '#kernel/error-classes'
 import type { JsonValue } from '#kernel/json-value'
 import { redactText } from '#kernel/secret-shapes'
 import type { Drive, Next } from '#runtime'
-import { failpoint, type Tx } from '#store'
+import { failpoint } from '#store'
 import { LATE, takeTurn, withDeadline } from '#turns'
 import { type AgentRunEnd, endFor, type EndReason, type RunStep } from './advance-run.ts'
 import { answerOf, type NewMessage, type StoredAgentMessage } from './agent-message.ts'
@@ -16,21 +16,12 @@ import type { RunNotes } from './agent-run.ts'
 import { askRuntime, type PaidAnswer, turnNumberOf } from './ask-agent.ts'
 import { referToContent } from './call-content.ts'
 import { type AgentDeps, NoModelAnswer } from './deps.ts'
-import {
-  actionOf,
-  type CallCommand,
-  noStepsLeft,
-  type Observed,
-  observeRefused,
-  signatureOf,
-  stepOf,
-  type StepCosts,
-  toolOf,
-} from './observe-call.ts'
+import { actionOf, type CallCommand, observeRefused, toolOf } from './observe-call.ts'
 import type { FailedModel } from './models/ask-model.ts'
 import { askForRaise, type Exhausted } from './raise-budget.ts'
-import { callOutcome, findOpenAnswer, isObservationOf, nextRunStep, readCallCommands, runTurns } from './read-run.ts'
-import { isReadingTool, readFound } from './run-tools.ts'
+import { findOpenAnswer, nextRunStep, readCallCommands, runTurns } from './read-run.ts'
+import { observationMessage, toRecord } from './record-answer.ts'
+import { isReadingTool } from './run-tools.ts'
 import {
   writeEnd,
   refresh,
@@ -40,9 +31,9 @@ import {
   writeAnswer,
   writeRefused,
   writeSteps,
+  writeStepWith,
 } from './write-run.ts'
 
-const GO_ON = 'Call a tool, or give the final answer.'
 const ERROR_CHARS_MAX = 500
 /** Waits after failures of the runtime in a row; the run fails after the last. */
 const RETRY_MS = [1_000, 5_000, 30_000, 120_000] as const
@@ -237,57 +228,25 @@ function endedCall(command: StoredCommand): CallCommand {
   return { ...command, result, approval_id: null, approval_status: null, decision_reason: null }
 }
 
-/** The command of the last open call, if it ends with its insert, and its step are one commit. */
+/** The command of a call that ends with its insert, and its step, are one commit. */
 function commitWithStep(deps: AgentDeps, turn: RunTurn, call: AgentCall, index: number): CommitEnded | undefined {
   // What such a tool has found is read after its command is on record.
   if (isReadingTool(call)) return undefined
   return async (command, insert) => {
     const commands = new Map(turn.found.commands).set(index, endedCall(command))
     const step = nextRunStep({ ...turn.found, commands }, deps.commands.now())
-    if (step.t !== 'record' || step.end) return undefined
+    if (step.t !== 'record' || step.end) return false
     const { found } = turn
     turn.found = { ...found, commands }
-    let opened: Awaited<ReturnType<typeof insert>> | undefined
-    const insertCommand = async (tx: Tx) => {
-      opened = await insert(tx)
-      return opened.ok && opened.value.inserted
-    }
     try {
-      await record(deps, turn, step.calls, null, insertCommand)
-      // The step was not written, so the insert was rolled back.
-      const isRolledBack = turn.found.run.step_count === found.run.step_count
-      return isRolledBack && opened?.ok && opened.value.inserted ? undefined : opened
+      const recorded = await toRecord(deps, turn, step.calls)
+      const isWritten = recorded !== undefined && (await writeStepWith(deps, turn, recorded, insert))
+      if (isWritten) await failpoint('agents.step_recorded')
+      return isWritten
     } finally {
       // Nothing was written, so there is no such command.
       if (turn.found.run === found.run) turn.found = found
     }
-  }
-}
-
-type Observing = {
-  readonly stepIndex?: number | undefined
-  readonly command?: CallCommand | undefined
-  /** What the call came to without the content that a reading tool has found. */
-  readonly outcome?: Observed | undefined
-}
-
-function observationMessage(
-  { found: { run, messages } }: RunTurn,
-  call: AgentCall,
-  { decision, content }: Observed,
-  { stepIndex, command, outcome = { decision, content } }: Observing,
-): NewMessage {
-  return {
-    turn: messages[0]?.turn ?? 0,
-    stepIndex,
-    message_role: 'tool',
-    message_type: 'observation',
-    content: { callId: call.id, decision, content },
-    labels: run.labels,
-    metadata: {
-      ...(stepIndex !== undefined && { signature: signatureOf(call, outcome) }),
-      ...(command && { command_id: command.command_id }),
-    },
   }
 }
 
@@ -308,58 +267,11 @@ async function record(
   turn: RunTurn,
   indexes: readonly number[],
   ending: AgentRunEnd | null,
-  insert?: (tx: Tx) => Promise<boolean>,
 ): Promise<Taken> {
-  const { run, messages, commands } = turn.found
-  const answer = findOpenAnswer(turn.found)
-  if (!answer) return undefined
-  const { calls, final, text } = answerOf(answer)
-  const { latency_ms, usage, cost_units } = answer.metadata
-  const costs: StepCosts = {
-    latency_ms: latency_ms ?? null,
-    token_usage: usage ?? null,
-    cost_units: cost_units ?? null,
-  }
-  const stepAt = (nth: number) => ({ agent_run_id: run.agent_run_id, step_index: run.step_count + nth })
-  // An answer without calls is one step: its result, or only words.
-  const alone: AgentCall = {
-    id: '',
-    actionType: final ? 'final_answer' : 'observe',
-    toolName: null,
-    payload: final ?? { text },
-    reason: '',
-  }
-  const observed = await Promise.all(
-    calls.map(async (call, index) => {
-      const command = commands.get(index)
-      const outcome = indexes.includes(index) ? callOutcome(turn.found, call, index) : undefined
-      if (!outcome) return { call, observed: noStepsLeft }
-      const content =
-        command && outcome.decision !== 'failed' ? await readFound(deps, turn.found, call, command) : undefined
-      return { call, command, observed: content ?? outcome, outcome }
-    }),
-  )
-  const made = observed.filter((_, index) => indexes.includes(index))
-  const isAlone = calls.length === 0 || final !== null
-  const goOn: NewMessage = { turn: answer.turn, message_role: 'system', message_type: 'instruction', content: GO_ON }
-  const unwritten = observed.filter(
-    (_, index) => !messages.some((each) => isObservationOf(each, run.step_count + index)),
-  )
-  const observations = unwritten.map((one) => {
-    const nth = made.indexOf(one)
-    const stepIndex = nth === -1 ? undefined : run.step_count + nth
-    return observationMessage(turn, one.call, one.observed, { stepIndex, command: one.command, outcome: one.outcome })
-  })
+  const recorded = await toRecord(deps, turn, indexes)
+  if (!recorded) return undefined
   const notes = ending ? await tellRuntime(deps, turn, ending) : undefined
-  const isWritten = await writeSteps(deps, turn, {
-    steps: isAlone
-      ? [stepOf(stepAt(0), alone, { decision: 'done', content: null }, undefined, costs)]
-      : made.map((one, nth) => stepOf(stepAt(nth), one.call, one.observed, one.command, nth === 0 ? costs : {})),
-    end: ending,
-    notes,
-    insert,
-    messages: isAlone ? (final ? [] : [goOn]) : observations,
-  })
+  const isWritten = await writeSteps(deps, turn, { ...recorded, end: ending, notes })
   await failpoint('agents.step_recorded')
   return isWritten && ending ? { t: 'done' } : undefined
 }

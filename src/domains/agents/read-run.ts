@@ -22,7 +22,7 @@ import { isRaiseRefused } from './raise-budget.ts'
 import { type CallCommand, isBeingCancelled, observeCommand, toolOf } from './observe-call.ts'
 
 /** The command that waits for the run: for whom it acts, with which rights at most, and under which trace. */
-type RunOrigin = Pick<StoredCommand, 'requested_by' | 'context' | 'status' | 'task_name'> & {
+type RunOrigin = Pick<StoredCommand, 'requested_by' | 'context' | 'status' | 'task_name' | 'command_type'> & {
   /** The stop that covers the run. */
   readonly stop: RunFacts['stop']
 }
@@ -82,10 +82,10 @@ export type HeldRun = Pick<StoredAgentRun, (typeof held)[number]> & Pick<RunOrig
 /** Of the run `t` and its command `c`. */
 export const HELD_COLUMNS = `${held.map((name) => `t.${name}`).join(', ')}, ${stopOf('t.agent_run_id')}`
 
-/** SQL: locks the run $1 if the condition about `t` holds. */
-export const lockRunIf = (condition: string) =>
+/** SQL: locks the run if the condition about `t` holds. */
+export const lockRunIf = (condition: string, run = '$1::uuid') =>
   `select ${HELD_COLUMNS} from concord.agent_runs as t join concord.commands as c on c.command_id = t.command_id
-where t.agent_run_id = $1::uuid and ${condition} for update of t`
+where t.agent_run_id = ${run} and ${condition} for update of t`
 
 /** $1 run, $2 token. */
 export const lockHeld = statement<HeldRun>('agents.lock_held', lockRunIf('t.turn_token = $2::uuid'))
@@ -93,7 +93,7 @@ export const lockHeld = statement<HeldRun>('agents.lock_held', lockRunIf('t.turn
 /** $1 command, $2 run. One row without a message if there is no answer. */
 const findSituation = statement<RunOrigin & (StoredAgentMessage | { readonly agent_message_id: null })>(
   'agents.find_situation',
-  `select c.requested_by, c.context, c.status, c.task_name, ${stopOf('$2::uuid')}, m.*
+  `select c.requested_by, c.context, c.status, c.task_name, c.command_type, ${stopOf('$2::uuid')}, m.*
 from concord.commands as c left join lateral (${lastAnswerOf('$2::uuid')}) as m on true where c.command_id = $1::uuid order by m.position`,
 )
 

@@ -1,9 +1,9 @@
 /** The commits of a turn: each names the token of the turn, and holds the state, the steps, the messages and the wakes that belong together. */
-import { showRunWait } from '#domains/commands'
+import { COMMAND_KIND, type JoinedInsert, showRunWait, wakeOptionsOf } from '#domains/commands'
 import { type AgentStep, toAgentStepEvent } from '#kernel/agent-step'
 import { KernelFault } from '#kernel/errors'
 import type { AgentRunState } from '#kernel/machines/agent'
-import { appendEvents, statement, together, type Tx } from '#store'
+import { appendEvents, constraintOf, type EventDraft, outcomeOf, statement, together, type Tx } from '#store'
 import type { Turn } from '#turns'
 import type { AgentRunEnd, OpenState } from './advance-run.ts'
 import {
@@ -13,10 +13,11 @@ import {
   type StoredAgentMessage,
   toMessageRows,
 } from './agent-message.ts'
-import { runTable, type RunNotes, type StoredAgentRun, wakeCommandOf } from './agent-run.ts'
+import { runTable, type RunNotes, type StoredAgentRun } from './agent-run.ts'
 import type { PaidAnswer } from './ask-agent.ts'
 import type { AgentDeps } from './deps.ts'
 import { runLog } from './events.ts'
+import { joinStep } from './join-step.ts'
 import { type FoundRun, HELD_COLUMNS, type HeldRun, lockHeld, lockRunIf, runTurns } from './read-run.ts'
 import { closeRunAccount } from './run-account.ts'
 import { followRun, noteDeniedSpawns } from './swarms/swarm-run.ts'
@@ -36,7 +37,7 @@ const release = statement<StoredAgentRun>(
 const countHeld = statement<HeldRun>(
   'agents.count_held',
   `update concord.agent_runs as t set step_count = $5 from concord.commands as c
-where t.agent_run_id = $1::uuid and t.turn_token = $2::uuid and t.status = $3 and t.step_count = $4 and c.command_id = t.command_id
+where t.agent_run_id = $1::uuid and t.turn_token = $2::uuid and (t.status = $3) is true and t.step_count = $4 and c.command_id = t.command_id
 returning ${HELD_COLUMNS}`,
 )
 
@@ -119,12 +120,16 @@ export async function refresh({ commands: { db } }: AgentDeps, turn: RunTurn): P
 
 type Moving = Pick<AgentDeps['commands'], 'newId' | 'now' | 'wake' | 'writes'> & { readonly traceId: string }
 
-const movingOf = ({ commands }: AgentDeps, { found }: RunTurn): Moving => ({
+/** With the queue of the command that waits for the run: its turn begins there at once. */
+type Ending = Moving & { readonly wakeOptions: { readonly queue?: string } }
+
+const movingOf = ({ commands }: AgentDeps, { found }: RunTurn): Ending => ({
   newId: commands.newId,
   now: commands.now,
   wake: commands.wake,
   writes: commands.writes,
   traceId: found.origin.context.trace_id,
+  wakeOptions: wakeOptionsOf(commands.catalog, found.origin),
 })
 
 async function moveRun(
@@ -209,19 +214,16 @@ export type Recorded = {
   readonly messages: readonly NewMessage[]
   readonly end: AgentRunEnd | null
   readonly notes?: Partial<RunNotes> | undefined
-  /** Inserts the command of the call; false: it was not inserted, and nothing is written. */
-  readonly insert?: ((tx: Tx) => Promise<boolean>) | undefined
 }
 
-async function appendSteps(
-  tx: Tx,
-  { newId, traceId }: Moving,
+function stepEvents(
+  { newId, traceId }: Pick<Moving, 'newId' | 'traceId'>,
   run: StoredAgentRun,
   steps: readonly AgentStep[],
   at: Date,
-): Promise<void> {
+): EventDraft<AgentStep['action_type']>[] {
   const { workspace_id, command_id, agent_run_id, swarm_run_id } = run
-  const events = steps.map((step) => {
+  return steps.map((step) => {
     const { event_type: type, payload, columns } = toAgentStepEvent(step)
     const { latency_ms, token_usage, cost_units, tool_name, step_index } = columns
     return {
@@ -236,7 +238,6 @@ async function appendSteps(
       links: { workspace_id, command_id, agent_run_id, swarm_run_id, step_index },
     }
   })
-  await appendEvents(tx, runLog, events)
 }
 
 /** The step of an action from outside of Concord and its message, under the lock of the run and without a turn. */
@@ -248,19 +249,19 @@ export async function writeOwnStep(
   message: NewMessage,
 ): Promise<void> {
   const at = moving.now()
-  await appendSteps(tx, moving, run, [step], at)
+  await appendEvents(tx, runLog, stepEvents(moving, run, [step], at))
   await appendMessages(tx, moving.newId, run, [message], at)
   await tx.run(countSteps, [run.agent_run_id, run.step_count + 1, 0, run.metadata])
 }
 
 /**
  * The steps, the observations, the count and the end are one commit. Its statements go together: what was written is rolled back if the turn does not hold the run as it
- * has read it, or if the command was not inserted.
+ * has read it.
  */
 export async function writeSteps(
   deps: AgentDeps,
   turn: RunTurn,
-  { steps, messages, end, notes, insert }: Recorded,
+  { steps, messages, end, notes }: Recorded,
 ): Promise<boolean> {
   const { db, now, newId } = deps.commands
   const moving = movingOf(deps, turn)
@@ -269,13 +270,12 @@ export async function writeSteps(
   // The answer of a run without steps left is no step.
   const own = steps.slice(0, max_steps - step_count)
   const write = async (tx: Tx): Promise<Written & Pick<HeldRun, 'stop'>> => {
-    const [[counted], isInserted, , added] = await together([
+    const [[counted], , added] = await together([
       tx.run(countHeld, [agent_run_id, turn.token, status, step_count, step_count + own.length]),
-      insert ? insert(tx) : true,
-      appendSteps(tx, moving, turn.found.run, own, at),
+      appendEvents(tx, runLog, stepEvents(moving, turn.found.run, own, at)),
       messages.length > 0 ? appendMessages(tx, newId, turn.found.run, messages, at) : [],
     ])
-    if (!counted || !isInserted) throw new NothingWritten()
+    if (!counted) throw new NothingWritten()
     const { stop, ...changed } = counted
     const run = { ...turn.found.run, ...changed }
     await noteDeniedSpawns(tx, moving, run, own, at)
@@ -295,6 +295,38 @@ export async function writeSteps(
   }
 }
 
+/** Inserts the command of a call with what is joined to it. Undefined: nothing was written. */
+export type InsertWith = <Row>(joined: JoinedInsert<Row>) => Promise<Row | undefined>
+
+/** The command of a call, its step and its observation are one statement. False: nothing was written; the command and the step are committed one after the other. */
+export async function writeStepWith(
+  deps: AgentDeps,
+  turn: RunTurn,
+  { steps, messages }: Pick<Recorded, 'steps' | 'messages'>,
+  insert: InsertWith,
+): Promise<boolean> {
+  const { newId, now } = deps.commands
+  const at = now()
+  const { run } = turn.found
+  const [event] = stepEvents(movingOf(deps, turn), run, steps, at)
+  if (!event || steps.length > 1 || messages.length !== 1 || run.step_count >= run.max_steps) return false
+  const { agent_run_id: agentRunId, step_count: stepCount } = run
+  const rows = toMessageRows(newId, messages, at)
+  const joined = joinStep({ agentRunId, token: turn.token, stepCount, messages: rows, event })
+  const written = await insert(joined).catch(refuseRace)
+  if (!written) return false
+  const { message, stop, ...changed } = written
+  turn.heldAt = at
+  const counted = { ...run, ...changed, step_count: stepCount + 1 }
+  keepFound(turn, { run: counted, messages: [{ ...message, created_at: at }] }, { stop, isSame: true })
+  return true
+}
+
+/** The run has got another message since the statement began, or another transaction was in the way. */
+function refuseRace(error: unknown): undefined {
+  if (constraintOf(error) !== 'agent_messages_position_uq' && outcomeOf(error) !== 'again') throw error
+}
+
 /** Rolls the commit of steps back. */
 class NothingWritten extends Error {}
 
@@ -311,7 +343,7 @@ export function writeEnd(
 
 async function endIn(
   tx: Tx,
-  moving: Moving,
+  moving: Ending,
   run: StoredAgentRun,
   end: AgentRunEnd,
   at: Date,
@@ -326,7 +358,7 @@ async function endIn(
   const from = first ? await moveRun(tx, moving, run, first, at) : run
   const ended = await moveRun(tx, moving, from, end.status, at, set)
   await closeRunAccount(tx, run, moving.traceId, at)
-  await wakeCommandOf(tx, moving, run)
+  await moving.wake({ kind: COMMAND_KIND, id: run.command_id }, { tx, ...moving.wakeOptions })
   return ended
 }
 

@@ -2,8 +2,8 @@
 import { type ApprovalRequest, requestApproval } from '#domains/approvals'
 import { KernelFault } from '#kernel/errors'
 import type { RequestKeys } from '#kernel/idempotency-key'
-import type { Decision } from '#kernel/refusal'
-import { constraintOf, failpoint, type Once, refuseInProgress, sqlStateOf, type Tx } from '#store'
+import { accept, type Decision } from '#kernel/refusal'
+import { constraintOf, failpoint, type Once, refuseInProgress, sqlStateOf } from '#store'
 import { inProcessTurnName } from '#turns'
 import { type Folded, fold } from './advance.ts'
 import { usesEnvelope } from './actions/envelope.ts'
@@ -21,7 +21,7 @@ import {
 import { approvalDeps, type CommandDeps } from './deps.ts'
 import { checkAsked, commitWith, foldFresh, passBefore } from './drive.ts'
 import { isCounting } from './facts.ts'
-import { KEY_WAIT, keyedBy, type NewCommand } from './insert-command.ts'
+import { type JoinedInsert, KEY_WAIT, keyedBy, type NewCommand } from './insert-command.ts'
 import { findHandler, taskOf } from './tasks.ts'
 
 /** The command was decided in memory; or an effect was called and has no result; or something has to be written first (undefined). */
@@ -50,11 +50,11 @@ export async function decideNew(deps: CommandDeps, command: StoredCommand, mayIn
 }
 
 type OnceOpened = Decision<Once<StoredCommand>>
-/** Calls `insert` in a transaction that also holds what follows from the end of the command. Undefined: nothing was written. */
+/** Calls `insert` with what follows from the end of the command. False: nothing was written, and the command is committed alone. */
 export type CommitEnded = (
   command: StoredCommand,
-  insert: (tx: Tx) => Promise<OnceOpened>,
-) => Promise<OnceOpened | undefined>
+  insert: <Row>(joined: JoinedInsert<Row>) => Promise<Row | undefined>,
+) => Promise<boolean>
 
 /** Undefined: another command has the key of an effect, or is writing it, or the approval cannot be requested. The driver finds that out too, and records it. */
 export async function insertDecided(
@@ -74,10 +74,10 @@ export async function insertDecided(
   const hasKeys = write.newEffects.some(({ idempotency_key }) => idempotency_key !== null)
   await passBefore(write)
   const insert = async () => {
-    // A transaction of the caller does not wait for another command with the key of the contract.
-    const isShared = next.t === 'end' && whole.command.contract_key === null
-    const shared = isShared ? await commitEnded?.(whole.command, (tx) => deps.inserts.insertIn(tx, whole)) : undefined
-    return shared ?? deps.inserts.insert(whole)
+    // A statement that holds the lock of a run does not wait for another command with the key of the contract.
+    const mayJoin = next.t === 'end' && whole.command.contract_key === null
+    const isJoined = mayJoin && (await commitEnded?.(whole.command, (joined) => deps.inserts.insertWith(whole, joined)))
+    return isJoined ? accept({ inserted: true, row: whole.command }) : deps.inserts.insert(whole)
   }
   const inserting = next.t === 'ask' ? insertAsking(deps, whole, next.requests) : insert()
   const opened = await inserting.catch((error: unknown) => {

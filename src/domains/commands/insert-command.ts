@@ -41,11 +41,27 @@ export type NewCommand = {
 
 type Opened = Decision<Once<StoredCommand>>
 
+/**
+ * What another room writes in the statement that inserts a command. Its expressions before the insert end with `held`, which has the run of the command if the run is at
+ * work, under a lock; the others write if there is a row in `logged`. Nothing is written without `held` or without the command.
+ */
+export type JoinedInsert<Row> = {
+  readonly name: string
+  readonly types: readonly PgType[]
+  /** SQL, from the places of its values. `select`: what the statement returns, from `opened` and the expressions of the room. */
+  readonly text: (at: readonly string[]) => { readonly before: string; readonly after: string; readonly select: string }
+  readonly values: readonly unknown[]
+  /** Carries the row type only; never set. */
+  readonly row?: Row
+}
+
 export type CommandInserts = {
   /** Settles after the commit. */
   insert(item: NewCommand): Promise<Opened>
   /** The same inside the caller's transaction, which sets its own limit for waiting on a key. */
   insertIn(tx: Tx, item: NewCommand): Promise<Opened>
+  /** The same with what another room writes, as one statement and one commit. Undefined: nothing was written. */
+  insertWith<Row>(item: NewCommand, joined: JoinedInsert<Row>): Promise<Row | undefined>
   close(): Promise<void>
 }
 
@@ -65,7 +81,12 @@ const names = Object.keys(columns) as (keyof typeof columns)[]
 
 type Sent = { readonly item: NewCommand; readonly entryId: string }
 type Entry = ReturnType<typeof journalRows>[number] & Sent
-type Batch = { readonly sent: readonly Sent[]; readonly entries: readonly Entry[]; readonly effects: readonly object[] }
+type Batch = {
+  readonly sent: readonly Sent[]
+  readonly entries: readonly Entry[]
+  readonly effects: readonly object[]
+  readonly joined: readonly unknown[]
+}
 type Id = { readonly command_id: string }
 type Column<T> = readonly [name: string, type: PgType, valueOf: (row: T) => unknown]
 
@@ -85,9 +106,16 @@ const journalColumns: readonly Column<Entry>[] = [
 const mayInsert = `
     and (w.context->>'run_as' <> 'agent' or (${mayAgentAct('w')} and ${mayRunPropose('w')}))`
 
+/** `held` has checked that the run is at work, and has locked it. */
+const mayInsertWith = `
+    and exists (select from held as h where h.agent_run_id = w.agent_run_id) and ${mayAgentAct('w')}`
+
+type Form = { readonly size: number; readonly entries: number; readonly plans: boolean; readonly ofAgent: boolean }
+
 /** Every value is a parameter of its own: as one document Postgres would read each of them three times, a seventh of its time. */
-function compile(size: number, entries: number, plans: boolean, ofAgent: boolean): Bound<Batch, Id> {
+function compile({ size, entries, plans, ofAgent }: Form, joined?: JoinedInsert<unknown>): Bound<Batch, unknown> {
   const params = collectParams<Batch>()
+  const more = joined?.text(joined.types.map((type, n) => params.add(type, (batch) => batch.joined[n])))
   const list = <T>(
     rows: number,
     rowsOf: (batch: Batch) => readonly T[],
@@ -108,25 +136,25 @@ function compile(size: number, entries: number, plans: boolean, ofAgent: boolean
         'opened',
       )})`
     : ''
-  const text = `with opened as (
+  const text = `with ${more ? `${more.before}, ` : ''}opened as (
   insert into concord.commands (${names.join(', ')}, turn_until)
   select ${names.map((name) => `w.${name}`).join(', ')}, statement_timestamp() + make_interval(secs => w.turn_ms / 1000)
   from ${list(size, ({ sent }) => sent, commandColumns, 'w')}
   where w.command_id is not null
-    and (w.access_version is null or w.access_version = (select v.version from identity.access_version as v where v.only_row))${ofAgent ? mayInsert : ''}
+    and (w.access_version is null or w.access_version = (select v.version from identity.access_version as v where v.only_row))${more ? mayInsertWith : ofAgent ? mayInsert : ''}
   on conflict do nothing
   returning command_id, workspace_id, updated_at
 )${planned}, logged as (
   insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, audit_type, events)
   select j.entry_id, o.workspace_id, o.command_id, j.trace_id, o.updated_at, j.audit_type, j.events
   from opened as o join ${list(entries, (batch) => batch.entries, journalColumns, 'j')} on j.command_id = o.command_id
-  order by j.n
-)
-select o.command_id from opened as o`
+  order by j.n${more ? ' returning entry_id' : ''}
+)${more ? `, ${more.after}` : ''}
+${more ? more.select : 'select o.command_id from opened as o'}`
   return bind('commands_insert', text, params)
 }
 
-const compiled = new Map<string, Bound<Batch, Id>>()
+const compiled = new Map<string, Bound<Batch, unknown>>()
 
 /** $1 commands. */
 const findInserted = statement<Id>(
@@ -148,20 +176,25 @@ export const keyedBy = ({ contract_key, idempotency_key }: StoredCommand): strin
 /** Sizes are rounded up to a power of two, so a connection prepares few statements; the rows in excess are null. */
 const roundUp = (count: number) => 2 ** Math.ceil(Math.log2(count))
 
-async function send(sql: Sql, sent: readonly Sent[]): Promise<ReadonlySet<string>> {
+async function send<Row = Id>(sql: Sql, sent: readonly Sent[], joined?: JoinedInsert<Row>): Promise<readonly Row[]> {
   const effects = sent.flatMap(({ item: { command, effects: planned } }) =>
     planned.map((effect) => ({ ...effect, command_id: command.command_id })),
   )
   const entries = sent.flatMap((each) =>
     journalRows(each.entryId, each.item.events).map((row) => ({ ...row, ...each })),
   )
-  const [size, entriesSize] = [roundUp(sent.length), roundUp(entries.length)]
-  const ofAgent = sent.some(({ item }) => isOfAgent(item.command))
-  const form = `${size} ${entriesSize} ${effects.length > 0} ${ofAgent}`
-  const bound = compiled.get(form) ?? compile(size, entriesSize, effects.length > 0, ofAgent)
-  compiled.set(form, bound)
-  const rows = await sql.run(bound.statement, bound.values({ sent, entries, effects }))
-  return new Set(rows.map(({ command_id }) => command_id))
+  const form: Form = {
+    size: roundUp(sent.length),
+    entries: roundUp(entries.length),
+    plans: effects.length > 0,
+    ofAgent: sent.some(({ item }) => isOfAgent(item.command)),
+  }
+  const name = `${form.size} ${form.entries} ${form.plans} ${form.ofAgent} ${joined?.name ?? ''}`
+  const bound = compiled.get(name) ?? compile(form, joined)
+  compiled.set(name, bound)
+  const rows = await sql.run(bound.statement, bound.values({ sent, entries, effects, joined: joined?.values ?? [] }))
+  // The statement returns ids, or what the joined room selects.
+  return rows as readonly Row[]
 }
 
 /** Rights have changed, or the key of the command is taken: the caller is looked up, and the request is decided again. */
@@ -181,7 +214,7 @@ async function findFirst(sql: Sql, item: NewCommand): Promise<Opened | undefined
 
 function insertOne(sql: Sql, sent: Sent): Promise<Opened> {
   return untilSettled('concord.commands', async () => {
-    if ((await send(sql, [sent])).size > 0) return inserted(sent.item)
+    if ((await send(sql, [sent])).length > 0) return inserted(sent.item)
     if (sent.item.accessVersion !== undefined) return refuseRemembered()
     const first = await findFirst(sql, sent.item)
     if (first) return first
@@ -223,10 +256,11 @@ export function openInserts({ db, newId, count }: Pick<CommandDeps, 'db' | 'newI
     const all: (Opened | undefined)[] = []
     const isFresh = items.length > 1 && items.every(({ retried }) => !retried)
     if (isFresh) {
-      const ids = await send(
+      const rows = await send(
         sql,
         items.map(({ item }) => item),
       )
+      const ids = new Set(rows.map(({ command_id }) => command_id))
       for (const [index, { item }] of items.entries()) {
         if (!ids.has(item.item.command.command_id)) continue
         all[index] = inserted(item.item)
@@ -260,6 +294,11 @@ export function openInserts({ db, newId, count }: Pick<CommandDeps, 'db' | 'newI
       const opened = await insertOne(tx, { item, entryId: newId() })
       if (opened.ok && opened.value.inserted) tx.afterCommit(() => observe(item))
       return opened
+    },
+    async insertWith(item, joined) {
+      const [row] = await send(db, [{ item, entryId: newId() }], joined)
+      if (row !== undefined) observe(item)
+      return row
     },
     close: () => lane.close(),
   }

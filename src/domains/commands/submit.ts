@@ -56,7 +56,7 @@ export type SubmitCommand = {
   readonly tx?: Tx | undefined
   /** Runs in the transaction that inserts the command, only if it is new. A refusal rolls back both. */
   readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
-  /** Commits a command that ends with its insert. Undefined, or without a value: it is committed alone. */
+  /** Commits a command that ends with its insert. Undefined: it is committed alone. */
   readonly commitEnded?: CommitEnded | undefined
 }
 

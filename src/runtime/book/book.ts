@@ -89,6 +89,11 @@ export function createRuntime(options: BookOptions): BookRuntime {
       // Other workers need a notice of turns that this one has no slot for or does not take.
       if (!worker || worker.slots.free(queue) <= 0 || !worker.takes(queue)) announcer.announce(queue)
     }
+    const onElsewhere = () => {
+      worker?.sweep()
+      // Empty: every worker looks into all its queues.
+      announcer.announce('')
+    }
     const timers = openDueTimers(onOpened)
     const end = async (drainMs: number | undefined) => {
       await worker?.close(drainMs)
@@ -108,6 +113,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
         specOf: (queue) => queues.get(queue),
         kindOf: (kind) => kinds.get(kind),
         ...(worker ? { worker } : {}),
+        onElsewhere,
         ...tellers,
       })
       return { pool, wake, schedules: openScheduleRows(pool, wake, scheduleAheadMs), worker, end }

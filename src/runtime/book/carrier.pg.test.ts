@@ -212,6 +212,22 @@ describe('the book over any engine', () => {
     await local.close()
   })
 
+  test('a wake that names another queue than the one in which the process waits needs no poll', async () => {
+    const times = { sweepMs: 3_600_000 }
+    const local = createRuntime({ db: opened.db, carrier: createTestCarrier(), queues: { other: {} }, times })
+    const turns: string[] = []
+    local.register('late', async (id) => {
+      turns.push(id)
+      return { t: 'done' }
+    })
+    assert.equal((await local.open()).ok, true)
+    const process = { kind: 'late', id: 'elsewhere' }
+    await local.wake(process, { queue: 'other', delayMs: 3_600_000 })
+    await local.wake(process)
+    await until(async () => turns.length === 1, 'its turn')
+    await local.close()
+  })
+
   test('a second worker opens quickly despite a backlog, with a limit and with its own queues', async () => {
     let finish = () => {}
     const gate = new Promise<void>((resolve) => (finish = resolve))

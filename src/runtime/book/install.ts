@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '#store'
 
 /** Increment with every change of the files below; an older version of Concord does not change a newer installation. */
-const INSTALLED_VERSION = 7
+const INSTALLED_VERSION = 8
 /** The oldest version with which this program can wake. */
 const USABLE_VERSION = 4
 const FILES = ['tables.sql', 'functions.sql', 'grants.sql'] as const

@@ -8,7 +8,7 @@ export function lockKey(column: string): string {
 }
 
 export type Woken = {
-  readonly outcome: 'started' | 'opened' | 'delayed' | 'joined' | 'asleep'
+  readonly outcome: 'started' | 'opened' | 'elsewhere' | 'delayed' | 'joined' | 'asleep'
   readonly turn: string
   readonly fence: string
   readonly wait_ms: number

@@ -26,6 +26,8 @@ type WakerOptions = {
     offerSlot(queue: string, kind: string): (() => void) | undefined
   }
   readonly onOpened: (queue: string) => void
+  /** The turn is due in another queue than the wake has named. */
+  readonly onElsewhere: () => void
   readonly onDelayed: (queue: string, waitMs: number) => void
 }
 
@@ -41,7 +43,7 @@ export type Wake = (process: Process, options: WakeOptions, internal?: InternalW
 /** When to look for the turn without a commit hook. After the last attempt the poll finds it. */
 const LOOK_AFTER_MS = [2, 6, 15, 40] as const
 
-export function openWaker(db: Db, { specOf, kindOf, worker, onOpened, onDelayed }: WakerOptions): Wake {
+export function openWaker(db: Db, { specOf, kindOf, worker, onOpened, onElsewhere, onDelayed }: WakerOptions): Wake {
   function announce(
     process: Process,
     { outcome, turn, fence, wait_ms }: Woken,
@@ -53,6 +55,7 @@ export function openWaker(db: Db, { specOf, kindOf, worker, onOpened, onDelayed 
     }
     if (outcome === 'delayed') onDelayed(queue, wait_ms)
     if (outcome === 'opened') onOpened(queue)
+    if (outcome === 'elsewhere') onElsewhere()
   }
 
   function resolve({ kind }: Process, { queue: named, priority, partition }: WakeOptions) {

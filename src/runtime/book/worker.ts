@@ -45,6 +45,8 @@ export type Worker = {
   offerSlot(queue: string, kind: string): (() => void) | undefined
   /** Checks the queue for due turns. */
   nudge(queue: string): void
+  /** Checks all queues for due turns. */
+  sweep(): void
   defineQueue(name: string, spec: QueueSpec): Promise<void>
   /** With `drainMs` undefined it ends as a crash would. */
   close(drainMs: number | undefined): Promise<void>
@@ -122,7 +124,8 @@ export async function openWorker(db: Db, options: WorkerOptions): Promise<Worker
     }
     watches.push(openReaper(db, { executorId, everyMs: times.reapMs, turns, onTakenOver, onError }))
     const nudge = (queue: string) => relay?.nudge(queue)
-    return { executorId, slots, turns, takes, offerSlot, nudge, defineQueue, close }
+    const sweep = () => relay?.sweep()
+    return { executorId, slots, turns, takes, offerSlot, nudge, sweep, defineQueue, close }
   } catch (error) {
     await close(undefined).catch(onError)
     throw error

@@ -17,7 +17,8 @@ drop function if exists runtime.abort(text, text, text);
 drop function if exists runtime.end_turn(text, text, bigint, text, timestamptz, text, text);
 
 -- p_executor: the caller is this worker and has a slot, so the turn starts there after the commit. p_owner: a program of version 3, which
--- would start the turn in the engine; for such a program the turn waits.
+-- would start the turn in the engine; for such a program the turn waits. `elsewhere`: the turn is due now, in the queue in which the process
+-- already waited.
 create or replace function runtime.wake(p_kind text, p_id text, p_delay_ms bigint, p_queue text, p_priority integer, p_partition text,
   p_moves boolean, p_schedule text default null, p_executor text default null, p_owner text default null)
 returns table (outcome text, turn bigint, fence bigint, wait_ms double precision)
@@ -57,8 +58,8 @@ begin
       attempt = case when v_starts then 1 else p.attempt end, executor = case when v_starts then p_executor end,
       refused_since = case when v_starts then null else p.refused_since end, changed_at = v_now
     where p.kind = p_kind and p.id = p_id returning p.* into r;
-    return query select case when v_starts then 'started' when p_delay_ms > 0 then 'delayed' else 'opened' end, r.turn, r.fence,
-      p_delay_ms::double precision;
+    return query select case when v_starts then 'started' when p_delay_ms > 0 then 'delayed' when r.queue <> p_queue then 'elsewhere'
+      else 'opened' end, r.turn, r.fence, p_delay_ms::double precision;
   elsif r.state = 'running' then
     update runtime.processes p set again_at = least(p.again_at, v_at), queue = case when p_moves then p_queue else p.queue end,
       priority = case when p_moves then p_priority else p.priority end,
