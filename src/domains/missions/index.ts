@@ -35,7 +35,7 @@ export { missionInvariants } from './mission-invariants.ts'
 export { listMissions } from './mission.ts'
 export { findApprovers } from './next-steps.ts'
 export { outcomesView, readOutcomes } from './outcomes.ts'
-export { missionTaskTypes, planLines } from './plan.ts'
+export { planLines } from './plan.ts'
 export {
   editRecipe,
   editRecipeBody,
