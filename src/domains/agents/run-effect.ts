@@ -77,7 +77,7 @@ export async function refuseInRun({ commands: { db } }: AgentDeps, call: EffectC
 }
 
 /** An agent that does a task of a mission knows which attempt it is, and why the output before was refused. */
-export function tellAttempt(metadata: Readonly<Record<string, unknown>>, run: number): JsonObject {
+function tellAttempt(metadata: Readonly<Record<string, unknown>>, run: number): JsonObject {
   const { attempt: first, feedback } = metadata
   if (typeof first !== 'number') return {}
   const attempt = first - 1 + run

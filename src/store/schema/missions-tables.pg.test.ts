@@ -138,6 +138,18 @@ const printed: readonly Printed[] = [
     keys: ['PRIMARY KEY (id)'],
   },
   {
+    rows: '[MIS-138]',
+    table: 'identity.workspaces',
+    columns: 'id uuid! = gen_random_uuid(), owner_user_id uuid, access_role_id uuid',
+    added: 'org_id, slug, name, created_at, archived_at',
+    indexes: [],
+    keys: [
+      'PRIMARY KEY (id)',
+      'FOREIGN KEY (org_id, owner_user_id) REFERENCES identity.users(org_id, id)',
+      'FOREIGN KEY (org_id, access_role_id) REFERENCES identity.org_roles(org_id, id)',
+    ],
+  },
+  {
     rows: '[MIS-137] [MIS-350] [MIS-351] [MIS-395]',
     table: 'missions.agent_reports',
     columns: `id integer! = generated always as identity, workspace_id uuid!, agent_id integer, report_type character varying(20)!,
