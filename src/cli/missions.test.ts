@@ -24,7 +24,7 @@ const mission = {
   created_at: at,
   started_at: null,
   completed_at: null,
-  next: [{ do: 'approve', who: 'role:release-manager' }],
+  next: [{ do: 'approve', who: 'role:release-manager', words: 'approve the plan' }],
   tasks: [],
   edges: [],
   plan: {
@@ -43,18 +43,18 @@ test('show prints the tasks of a plan that waits for a person, with their depend
   assert.match(out, /notes +Write +Generate Report +\{"topic":"May"\}/)
   assert.match(out, /send +Send +notes +Publish Report/)
   assert.match(out, /Did you mean "autonomy"/)
-  assert.match(out, new RegExp(`next +concord missions approve ${MISSION} +\\(role:release-manager\\)`))
+  assert.match(out, new RegExp(`next +concord missions approve ${MISSION} +\\(role:release-manager: approve the plan\\)`))
 })
 
 test('an action sends its reason and prints the state and the next steps; a rejection needs a reason', async () => {
-  const paused = { ...mission, state: 'paused', next: [{ do: 'resume', who: 'user_5' }] }
+  const paused = { ...mission, state: 'paused', next: [{ do: 'resume', who: 'user_5', words: 'go on' }] }
   const answers = Object.fromEntries(
     ['pause', 'resume', 'cancel', 'approve', 'reject'].map((verb) => [`POST /missions/${MISSION}/${verb}`, paused]),
   )
   for (const verb of ['pause', 'resume', 'cancel', 'approve', 'reject']) {
     const done = await runAgainst(answers, ['missions', verb, MISSION, '--reason', 'Why.'], screen)
     assert.deepEqual([done.code, done.out, done.heard[0]?.body], [0, `${MISSION} paused\n`, { reason: 'Why.' }])
-    assert.match(done.err, /next: concord missions resume mission_5+ +\(user_5\)/)
+    assert.match(done.err, /next: concord missions resume mission_5+ +\(user_5: go on\)/)
   }
   const json = await runAgainst(answers, ['missions', 'pause', MISSION, '--json'], screen)
   assert.deepEqual([JSON.parse(json.out), json.heard[0]?.body], [paused, {}])
@@ -66,6 +66,8 @@ test('an action sends its reason and prints the state and the next steps; a reje
     screen,
   )
   assert.equal(late.code, 75)
+  assert.match(late.err, /concord missions show mission_5+/)
+  assert.doesNotMatch(late.err, /facts/)
 })
 
 test('an action on a task takes its temporary id or its id; why explains a mission by its command', async () => {
@@ -110,7 +112,7 @@ test('show and watch print the cause of a failure whole, and watch prints second
     state: 'failed',
     state_type: 'terminal',
     error: CAUSE,
-    next: [{ do: 'fork', who: 'user_5' }],
+    next: [{ do: 'fork', who: 'user_5', words: 'run it again' }],
   }
   const event = (event_id: string, type: string, payload: object) => ({
     event_id,
@@ -131,7 +133,7 @@ test('show and watch print the cause of a failure whole, and watch prints second
   }
   const shown = await runAgainst(answers, ['missions', 'show', MISSION], screen)
   assert.ok(shown.out.replaceAll(/\s+/g, ' ').includes(`notes: ${CAUSE}`), shown.out)
-  assert.match(shown.out, /next +concord missions fork mission_5+ --from notes +\(user_5\)/)
+  assert.match(shown.out, /next +concord missions fork mission_5+ --from notes +\(user_5: run it again\)/)
   const watched = await runAgainst(answers, ['missions', 'watch', MISSION], screen)
   assert.match(watched.out, /:07 {2}task completed: Write\n/)
   assert.ok(watched.out.includes(`task crashed: Write: ${CAUSE}\n`), watched.out)
