@@ -43,7 +43,10 @@ test('show prints the tasks of a plan that waits for a person, with their depend
   assert.match(out, /notes +Write +Generate Report +\{"topic":"May"\}/)
   assert.match(out, /send +Send +notes +Publish Report/)
   assert.match(out, /Did you mean "autonomy"/)
-  assert.match(out, new RegExp(`next +concord missions approve ${MISSION} +\\(role:release-manager: approve the plan\\)`))
+  assert.match(
+    out,
+    new RegExp(`next +concord missions approve ${MISSION} +\\(role:release-manager: approve the plan\\)`),
+  )
 })
 
 test('an action sends its reason and prints the state and the next steps; a rejection needs a reason', async () => {
@@ -275,7 +278,7 @@ test('preflight shows who approves, the cost, what is missing and what is known 
   assert.deepEqual([own.code, own.out.startsWith('ready')], [0, true])
 })
 
-test('graph draws each task with its state and what it waits for, or as Mermaid', async () => {
+test('graph draws each task with its state and what it waits for, as Mermaid, or as a picture whose lines pass beside the boxes', async () => {
   const node = (id: string, temp_id: string, status: string) => ({ id, temp_id, label: `Do ${temp_id}`, status })
   const graph = {
     nodes: [node('mtask_a', 'notes', 'completed'), node('mtask_b', 'send', 'awaiting_human')],
@@ -286,6 +289,35 @@ test('graph draws each task with its state and what it waits for, or as Mermaid'
   assert.equal(out, 'notes  Do notes (completed)\nsend  Do send (awaiting human)  after notes\n')
   const { out: mermaid } = await runAgainst(answers, ['missions', 'graph', MISSION, '--mermaid'], screen)
   assert.match(mermaid, /^graph LR\n  n0\["Do notes \(completed\)<br\/>mtask_a"\]\n[^]*n0 --> n1\n$/)
+  const far = {
+    nodes: [...graph.nodes, node('mtask_c', '<last> & "end"', 'pending')],
+    edges: [
+      ...graph.edges,
+      { from: 'mtask_b', to: 'mtask_c', how: 'data' },
+      { from: 'mtask_a', to: 'mtask_c', how: 'ordering' },
+    ],
+  }
+  const { out: svg } = await runAgainst(
+    { [`GET /missions/${MISSION}/graph`]: far },
+    ['missions', 'graph', MISSION, '--svg'],
+    screen,
+  )
+  const boxes = [...svg.matchAll(/<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"/g)].map((found) =>
+    found.slice(1).map(Number),
+  )
+  const columns = boxes.map(([x]) => x ?? 0)
+  assert.deepEqual([columns.length, new Set(columns).size, columns.toSorted((a, b) => a - b)], [3, 3, columns])
+  assert.match(svg, /^<svg [^]*awaiting human[^]*Do &lt;last&gt; &amp; &quot;end&quot;[^]*<\/svg>\n$/)
+  const paths = [...svg.matchAll(/<path d="(M[^"]+)" marker-end[^>]*>/g)].map(([whole, line = '']) => ({ whole, line }))
+  assert.deepEqual(
+    paths.map(({ whole }) => whole.includes('dash')),
+    [false, false, true],
+    'an edge that only orders is dashed',
+  )
+  // The line over a column passes beside its box.
+  const passes = Number(/([\d.]+) H/.exec(paths[2]?.line ?? '')?.[1])
+  const [, y = 0, , height = 0] = boxes[1] ?? []
+  assert.ok(passes < y || passes > y + height)
   const task = (temp_id: string, depends_on: unknown[]) => ({ temp_id, title: `Do ${temp_id}`, depends_on })
   const planned = {
     [`GET /missions/${MISSION}/graph`]: { nodes: [], edges: [] },
