@@ -54,12 +54,10 @@ export const missionView = z
     started_at: timeView().nullable(),
     completed_at: timeView().nullable(),
     duration_ms: z.string().nullable().meta({ example: '5300' }),
-    next: z
-      .array(z.object({ do: z.enum(missionActions), who: z.string(), words: z.string() }))
-      .meta({
-        description: 'What people can do now, and who.',
-        example: [{ do: 'approve', who: 'role:operator', words: 'approve the plan, so that it starts' }],
-      }),
+    next: z.array(z.object({ do: z.enum(missionActions), who: z.string(), words: z.string() })).meta({
+      description: 'What people can do now, and who.',
+      example: [{ do: 'approve', who: 'role:operator', words: 'approve the plan, so that it starts' }],
+    }),
   })
   .meta({ id: 'Mission', description: 'One goal, from its plan to its outcome.' })
 

@@ -303,11 +303,14 @@ export async function findCause(sql: Sql, failing: FailingTask): Promise<Failing
 export const keysOfTask = `array['mission:' || t.id || ':' || t.attempt_number, 'mission:' || t.id || ':' || (t.attempt_number + 1),
   'mission:' || t.id || ':' || t.attempt_number || ':accept', 'mission:' || t.id || ':' || t.attempt_number || ':verify:' || t.checks_passed]`
 
-/** $1 mission. The hooks of its attempts. */
-const hooksOf = `from ${RUNS} as r join ${TASKS} as t on t.run_id = r.id cross join lateral generate_series(1, t.attempt_number + 1) as n
+/** The commands `c` of the hooks of the attempts of a mission. */
+export const hooksIn = (
+  run: string,
+) => `from ${TASKS} as t cross join lateral generate_series(1, t.attempt_number + 1) as n
   join concord.commands as c on c.workspace_id = t.workspace_id
     and c.idempotency_key in ('mission:' || t.id || ':' || n || ':before_run', 'mission:' || t.id || ':' || n || ':after_run')
-where r.id = $1::uuid and r.config->'hooks' <> '{}'`
+where t.run_id = ${run}`
+const hooksOf = `${hooksIn('$1::uuid')} and exists (select from ${RUNS} as r where r.id = $1::uuid and r.config->'hooks' <> '{}')`
 
 export type Hook = {
   readonly command_id: string

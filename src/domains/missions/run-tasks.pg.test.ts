@@ -11,6 +11,7 @@ import { MISSION_KIND } from './deps.ts'
 import { openMissionDrive } from './drive-mission.ts'
 import { listHooks } from './mission-task.ts'
 import { reportText } from './report-text.ts'
+import { wakeStalledMissions } from './reconcile-missions.ts'
 
 class Died extends Error {}
 
@@ -299,6 +300,10 @@ where command_id = any($1::uuid[])`,
     const [asked] = await listHooks(room.db, id)
     assert.ok(asked)
     assert.deepEqual([asked.status, await room.statesOf(id)], ['waiting_for_approval', { breaking: 'queued' }])
+    room.clock.travel(86_400_000)
+    await wakeStalledMissions(room.world, { traceId: TRACE })
+    const told = (await room.eventsOf(id)).map(({ event_type }) => event_type)
+    assert.ok(!told.includes('stall_detected'), 'a mission that waits for a person does not stand still')
     await room.decide(asked.command_id, 'approved')
     await room.rest()
     const [task] = await room.tasksOf(id)
