@@ -67,3 +67,4 @@ export {
   postgresConnector,
   succeeded,
 } from '#domains/connectors'
+export { missionEventTypes } from '#domains/missions'

@@ -52,6 +52,8 @@ describe('actions on missions over HTTP', () => {
       (paused.body['next'] as Body[]).map((step) => step['do']),
       ['resume', 'cancel'],
     )
+    const { summary } = (await ask('GET', `/commands/${String(paused.body['command_id'])}/explanation`)).body
+    assert.match(String(summary), /is paused\. It starts nothing until user_\w+ or an administrator resumes it/)
     const [task] = await http.room.tasksOf(id)
     await http.room.decide(task?.command_id ?? '', 'approved')
     await http.room.rest()
@@ -101,9 +103,9 @@ describe('actions on missions over HTTP', () => {
     const { body } = await ask('GET', approved.at)
     const who = `user_${http.api.ours.people.writer.principal.userId.replaceAll('-', '')}`
     assert.deepEqual(body['next'], [
-      { do: 'approve', who },
-      { do: 'reject', who },
-      { do: 'cancel', who },
+      { do: 'approve', who, words: 'approve the plan, so that it starts' },
+      { do: 'reject', who, words: 'reject the plan, which ends the mission' },
+      { do: 'cancel', who, words: 'end it and cancel what runs' },
     ])
     const listed = (await ask('GET', '/missions?state=awaiting_approval')).body.items
     assert.deepEqual(listed?.[0]?.['next'], body['next'])

@@ -79,4 +79,26 @@ describe('missions with agents', () => {
         ],
       )
   })
+
+  test('[MIS-014] an agent knows which attempt it is, and why the output before was refused', async () => {
+    const verify = [{ schema: { required: ['words'] } }]
+    const plan = aPlan(planTask('look', { verify, run: { agent: 'Look Around', payload: {} } }))
+    const config = { autonomy: 'full_auto', retry: { max_retries: 1, base_seconds: 0 } }
+    const { body } = await ask('POST', '/missions', { goal: 'Look again', plan, config })
+    await room.settle(String(body['command_id']).replace(/^.*_(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'))
+    await rest()
+    const told = await room.rows<{ kind: string; attempt: string; why: string | null }>(
+      `select told->>'kind' as kind, told->>'attempt' as attempt, told->>'refused_because' as why
+from concord.agent_runs as r, lateral (select r.context_scope->'mission_attempt' as told) as t order by r.agent_run_id desc limit 2`,
+    )
+    assert.deepEqual(
+      told.map(({ kind, attempt }) => [kind, attempt]),
+      [
+        ['retry', '2'],
+        ['first', '1'],
+      ],
+    )
+    assert.equal(told[1]?.why, null)
+    assert.match(told[0]?.why ?? '', /words/)
+  })
 })

@@ -1,11 +1,14 @@
 /** Changes of the plan of a mission over HTTP: before its start, and while it runs. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { decideApproval } from '#domains/approvals'
+import { byPerson } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { call, openTestApi, type TestApi } from '#test/api'
+import { pendingOf } from '#test/commands'
 import { aPlan, type MissionRoom, openMissionRoom, planTask } from '#test/missions'
-import { anOrgRole, aPerson } from '#test/tenant'
+import { accepted, anOrgRole, aPerson, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 
 type Body = Record<string, unknown>
@@ -71,8 +74,15 @@ describe('changes of the plan of a mission over HTTP', () => {
   test('a plan that is approved while it is changed does not start: the next version is asked for', async () => {
     const id = await open([planTask('old')])
     const first = (await room.missionOf(id)).gate_command_id ?? ''
+    const approve = async (approvalId: string) =>
+      decideApproval(room.approvals, byPerson(room.tenant.people.writer.principal, TRACE), {
+        workspaceId: room.tenant.workspace.id,
+        approvalId,
+        decision: 'approved',
+      })
+    accepted(await approve(await pendingOf(room, first)))
     assert.equal((await put(id, 2, [planTask('new')])).status, 200)
-    await room.decide(first, 'approved')
+    await room.settle(first)
     await room.rest()
     const run = await room.missionOf(id)
     assert.deepEqual([run.state, await room.tasksOf(id)], ['awaiting_approval', []])
@@ -85,7 +95,12 @@ describe('changes of the plan of a mission over HTTP', () => {
   test('a decision about a plan that was just changed is 409 with the fresh row, until people are asked about the new one', async () => {
     const id = await open([planTask('old')])
     const first = (await room.missionOf(id)).gate_command_id ?? ''
+    const approvalId = await pendingOf(room, first)
     assert.equal((await put(id, 2, [planTask('new')])).status, 200)
+    const { principal } = room.tenant.people.writer
+    const given = { workspaceId: room.tenant.workspace.id, approvalId, decision: 'approved' } as const
+    const late = await decideApproval(room.approvals, byPerson(principal, TRACE), given)
+    assert.ok(!late.ok && late.code === 'approvals.approval.cancelled' && late.facts?.['why'] === 'plan_changed')
     const at = `/missions/${encodeId('mission', id)}`
     const decide = async (verb: string) => {
       const headers = { 'x-workspace': 'main' }

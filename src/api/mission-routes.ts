@@ -20,7 +20,6 @@ import {
   type MissionDeps,
   preflightMission,
   preflightPlan,
-  missionTaskTypes,
   outcomesView,
   planLines,
   raiseMissionBudget,
@@ -36,6 +35,7 @@ import {
   toMissionView,
 } from '#domains/missions'
 import type { JsonObject } from '#kernel/json-value'
+import { missionTaskTypes } from '#kernel/machines/mission'
 import { accept } from '#kernel/refusal'
 import { cutPage } from '#store'
 import { Known, resource, routes, shown } from './resource.ts'

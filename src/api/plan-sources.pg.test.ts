@@ -165,6 +165,27 @@ from missions.orchestration_runs as r where r.id = $1`,
     )
     assert.equal(labels.length, 2)
     for (const row of labels) assert.match(String(row.labels[0]), /^untrusted:web>/)
+    // A fork of a fork uses the same plan. A plan that a person gives is that of the person.
+    let origin = second.id
+    for (const given of [{}, {}, { plan: aPlan(planTask('one', { title: 'Mine' })) }]) {
+      const path = `/missions/mission_${origin.replaceAll('-', '')}/fork`
+      const body = { from: 'one', refire: ['one'], config: { autonomy: 'full_auto' }, ...given }
+      const answer = await call(app, path, { method: 'POST', key: by, headers, body })
+      assert.equal(answer.status, 201, await answer.clone().text())
+      const { mission_id, command_id: asked } = (await answer.json()) as Record<string, string>
+      const uuid = (id = '') => id.replace(/^.*_(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+      origin = uuid(mission_id)
+      await room.settle(uuid(asked))
+      await room.rest()
+      const [again] = await room.tasksOf(origin)
+      const [row] = await room.rows<{ labels: readonly string[] }>(
+        `select labels from concord.commands where command_id = $1`,
+        [again?.command_id],
+      )
+      assert.equal(String(row?.labels[0]).startsWith('untrusted:web>'), !('plan' in given))
+      await room.settle(uuid(asked))
+      await room.rest()
+    }
     for (const { code, sql } of missionInvariants) assert.deepEqual(await room.rows(sql), [], code)
   })
 

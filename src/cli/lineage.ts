@@ -6,7 +6,7 @@ import type { ViewOf } from './noun.ts'
 export type LineageView = ViewOf<typeof lineageView>
 
 /** What can be drawn: an artifact has versions, a task has none. */
-type Graph = {
+export type Graph = {
   readonly root?: string
   readonly nodes: readonly {
     readonly id: string

@@ -157,9 +157,9 @@ export function sayNext({
     raise_budget: ' --hard-limit <amount>',
     fork: ` --from ${showLine(failed)}`,
   }
-  const lines = next.map(({ do: action, who }) => {
+  const lines = next.map(({ do: action, who, words }) => {
     const name = action === 'raise_budget' ? 'budget' : action
-    return `concord missions ${name} ${mission_id}${flags[action] ?? ''}  (${showLine(who)})`
+    return `concord missions ${name} ${mission_id}${flags[action] ?? ''}  (${showLine(who)}: ${showLine(words)})`
   })
   return lines.length === 0 ? null : lines.join('\n')
 }

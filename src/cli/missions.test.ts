@@ -24,7 +24,7 @@ const mission = {
   created_at: at,
   started_at: null,
   completed_at: null,
-  next: [{ do: 'approve', who: 'role:release-manager' }],
+  next: [{ do: 'approve', who: 'role:release-manager', words: 'approve the plan' }],
   tasks: [],
   edges: [],
   plan: {
@@ -43,18 +43,21 @@ test('show prints the tasks of a plan that waits for a person, with their depend
   assert.match(out, /notes +Write +Generate Report +\{"topic":"May"\}/)
   assert.match(out, /send +Send +notes +Publish Report/)
   assert.match(out, /Did you mean "autonomy"/)
-  assert.match(out, new RegExp(`next +concord missions approve ${MISSION} +\\(role:release-manager\\)`))
+  assert.match(
+    out,
+    new RegExp(`next +concord missions approve ${MISSION} +\\(role:release-manager: approve the plan\\)`),
+  )
 })
 
 test('an action sends its reason and prints the state and the next steps; a rejection needs a reason', async () => {
-  const paused = { ...mission, state: 'paused', next: [{ do: 'resume', who: 'user_5' }] }
+  const paused = { ...mission, state: 'paused', next: [{ do: 'resume', who: 'user_5', words: 'go on' }] }
   const answers = Object.fromEntries(
     ['pause', 'resume', 'cancel', 'approve', 'reject'].map((verb) => [`POST /missions/${MISSION}/${verb}`, paused]),
   )
   for (const verb of ['pause', 'resume', 'cancel', 'approve', 'reject']) {
     const done = await runAgainst(answers, ['missions', verb, MISSION, '--reason', 'Why.'], screen)
     assert.deepEqual([done.code, done.out, done.heard[0]?.body], [0, `${MISSION} paused\n`, { reason: 'Why.' }])
-    assert.match(done.err, /next: concord missions resume mission_5+ +\(user_5\)/)
+    assert.match(done.err, /next: concord missions resume mission_5+ +\(user_5: go on\)/)
   }
   const json = await runAgainst(answers, ['missions', 'pause', MISSION, '--json'], screen)
   assert.deepEqual([JSON.parse(json.out), json.heard[0]?.body], [paused, {}])
@@ -66,6 +69,8 @@ test('an action sends its reason and prints the state and the next steps; a reje
     screen,
   )
   assert.equal(late.code, 75)
+  assert.match(late.err, /concord missions show mission_5+/)
+  assert.doesNotMatch(late.err, /facts/)
 })
 
 test('an action on a task takes its temporary id or its id; why explains a mission by its command', async () => {
@@ -110,7 +115,7 @@ test('show and watch print the cause of a failure whole, and watch prints second
     state: 'failed',
     state_type: 'terminal',
     error: CAUSE,
-    next: [{ do: 'fork', who: 'user_5' }],
+    next: [{ do: 'fork', who: 'user_5', words: 'run it again' }],
   }
   const event = (event_id: string, type: string, payload: object) => ({
     event_id,
@@ -131,7 +136,7 @@ test('show and watch print the cause of a failure whole, and watch prints second
   }
   const shown = await runAgainst(answers, ['missions', 'show', MISSION], screen)
   assert.ok(shown.out.replaceAll(/\s+/g, ' ').includes(`notes: ${CAUSE}`), shown.out)
-  assert.match(shown.out, /next +concord missions fork mission_5+ --from notes +\(user_5\)/)
+  assert.match(shown.out, /next +concord missions fork mission_5+ --from notes +\(user_5: run it again\)/)
   const watched = await runAgainst(answers, ['missions', 'watch', MISSION], screen)
   assert.match(watched.out, /:07 {2}task completed: Write\n/)
   assert.ok(watched.out.includes(`task crashed: Write: ${CAUSE}\n`), watched.out)
@@ -273,7 +278,7 @@ test('preflight shows who approves, the cost, what is missing and what is known 
   assert.deepEqual([own.code, own.out.startsWith('ready')], [0, true])
 })
 
-test('graph draws each task with its state and what it waits for, or as Mermaid', async () => {
+test('graph draws each task with its state and what it waits for, as Mermaid, or as a picture whose lines pass beside the boxes', async () => {
   const node = (id: string, temp_id: string, status: string) => ({ id, temp_id, label: `Do ${temp_id}`, status })
   const graph = {
     nodes: [node('mtask_a', 'notes', 'completed'), node('mtask_b', 'send', 'awaiting_human')],
@@ -284,6 +289,35 @@ test('graph draws each task with its state and what it waits for, or as Mermaid'
   assert.equal(out, 'notes  Do notes (completed)\nsend  Do send (awaiting human)  after notes\n')
   const { out: mermaid } = await runAgainst(answers, ['missions', 'graph', MISSION, '--mermaid'], screen)
   assert.match(mermaid, /^graph LR\n  n0\["Do notes \(completed\)<br\/>mtask_a"\]\n[^]*n0 --> n1\n$/)
+  const far = {
+    nodes: [...graph.nodes, node('mtask_c', '<last> & "end"', 'pending')],
+    edges: [
+      ...graph.edges,
+      { from: 'mtask_b', to: 'mtask_c', how: 'data' },
+      { from: 'mtask_a', to: 'mtask_c', how: 'ordering' },
+    ],
+  }
+  const { out: svg } = await runAgainst(
+    { [`GET /missions/${MISSION}/graph`]: far },
+    ['missions', 'graph', MISSION, '--svg'],
+    screen,
+  )
+  const boxes = [...svg.matchAll(/<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"/g)].map((found) =>
+    found.slice(1).map(Number),
+  )
+  const columns = boxes.map(([x]) => x ?? 0)
+  assert.deepEqual([columns.length, new Set(columns).size, columns.toSorted((a, b) => a - b)], [3, 3, columns])
+  assert.match(svg, /^<svg [^]*awaiting human[^]*Do &lt;last&gt; &amp; &quot;end&quot;[^]*<\/svg>\n$/)
+  const paths = [...svg.matchAll(/<path d="(M[^"]+)" marker-end[^>]*>/g)].map(([whole, line = '']) => ({ whole, line }))
+  assert.deepEqual(
+    paths.map(({ whole }) => whole.includes('dash')),
+    [false, false, true],
+    'an edge that only orders is dashed',
+  )
+  // The line over a column passes beside its box.
+  const passes = Number(/([\d.]+) H/.exec(paths[2]?.line ?? '')?.[1])
+  const [, y = 0, , height = 0] = boxes[1] ?? []
+  assert.ok(passes < y || passes > y + height)
   const task = (temp_id: string, depends_on: unknown[]) => ({ temp_id, title: `Do ${temp_id}`, depends_on })
   const planned = {
     [`GET /missions/${MISSION}/graph`]: { nodes: [], edges: [] },

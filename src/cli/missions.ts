@@ -11,6 +11,7 @@ import type {
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine, showText } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf, watchUntil } from './client.ts'
+import { drawSvg } from './graph-svg.ts'
 import { drawMermaid } from './lineage.ts'
 import { missionActionVerbs, sayNext } from './mission-actions.ts'
 import { type Fact, formatFacts } from './layout.ts'
@@ -102,17 +103,21 @@ export const missions = noun('plans of tasks towards a goal', (cli) => ({
     ask: (id: string) => askServer<MissionDetail>(cli, 'GET', pathOf('mission', id)),
     say: (mission) => formatMission(cli.terminal, mission),
   }),
-  'graph <id>': verb<[string, { mermaid?: boolean }], MissionGraph>({
+  'graph <id>': verb<[string, { mermaid?: boolean; svg?: boolean }], MissionGraph>({
     description: 'show the tasks of a mission with their states and what each waits for',
-    options: [['--mermaid', 'as a Mermaid graph']],
-    examples: [`concord missions graph ${ID} --mermaid`],
+    options: [
+      ['--mermaid', 'as a Mermaid graph'],
+      ['--svg', 'as an SVG picture'],
+    ],
+    examples: [`concord missions graph ${ID} --mermaid`, `concord missions graph ${ID} --svg > graph.svg`],
     async ask(id) {
       const graph = await askServer<MissionGraph>(cli, 'GET', pathOf('mission', id, '/graph'))
       if (!graph.ok || graph.value.nodes.length > 0) return graph
       const mission = await askServer<MissionDetail>(cli, 'GET', pathOf('mission', id))
       return mission.ok ? accept(graphOfPlan(mission.value.plan?.tasks ?? [])) : mission
     },
-    say: (graph, _, { mermaid }) => (mermaid === true ? drawMermaid(graph) : drawTasks(graph)),
+    say: (graph, _, { mermaid, svg }) =>
+      svg === true ? drawSvg(graph) : mermaid === true ? drawMermaid(graph) : drawTasks(graph),
   }),
   'report <id>': verb({
     description: 'print the report of a mission that has ended',

@@ -78,6 +78,7 @@ const verbs: readonly (readonly [route: string, verb: string])[] = [
 ]
 
 const MOVES = '`concord commands show <id>` shows what can happen now and who can do it.'
+const MISSION = '`concord missions show <id>` shows what can happen now and who can do it.'
 const INBOX = '`concord inbox` lists what is waiting for you.'
 const USAGE = 'Add --help to see the arguments and options.'
 
@@ -96,6 +97,15 @@ const own: Partial<Record<RefusalCode, string>> = {
   'commands.cancel.succeeded':
     '`concord undo <id>` requests the undo of its effects; `concord undo <id> --preview` shows what would be undone.',
   'commands.retry.exhausted': '`concord why <id>` shows what went wrong. Fix the cause and submit the command again.',
+  'missions.mission.wrong_state': MISSION,
+  'missions.budget.fixed': MISSION,
+  'missions.budget.too_low': `${MISSION} Give a limit above the cost and above the old limit.`,
+  'missions.task.wrong_state': '`concord missions why <id> <task>` shows where the task stands.',
+  'missions.plan.invalid': 'Correct every finding, then give the plan again.',
+  'missions.plan.stale':
+    'Read the plan again with `concord missions show <id> --json`, change it, and give it with the next version.',
+  'missions.fork.effects_stand': 'Name their tasks with --refire, or undo the effects first.',
+  'missions.recipe.variables': 'Give a value for each with --var name=value, and no others.',
   mode_reserved: 'Use --mode graceful or --mode compensate_then_stop.',
   approval_decided: INBOX,
   approval_expired: INBOX,
@@ -150,5 +160,5 @@ function translate(hint: string): string | undefined {
 }
 
 function idIn(path: string): string | undefined {
-  return /^\/(?:commands|approvals)\/([a-z]+_[0-9a-f]{32})(?:\/|$)/.exec(path)?.[1]
+  return /^\/(?:commands|approvals|missions)\/([a-z]+_[0-9a-f]{32})(?:\/|$)/.exec(path)?.[1]
 }

@@ -25,6 +25,15 @@ export type ErrorClass = (typeof errorClasses)[number]
 export const failureTypes = ['infrastructure', 'quality'] as const
 export type FailureType = (typeof failureTypes)[number]
 
+/** Whether an attempt begins the work, goes on with it after a clean stop, or does it again. */
+export const attemptKinds = ['first', 'continuation', 'retry'] as const
+export type AttemptKind = (typeof attemptKinds)[number]
+
+export function attemptKindOf(attempt: number, continuations: number): AttemptKind {
+  if (continuations > 0) return 'continuation'
+  return attempt > 1 ? 'retry' : 'first'
+}
+
 /**
  * The input of a retry decision. Missions use failure types, because another attempt of an agent is not the same call again.
  * `work_failed` is a job or a dataflow task that failed for its own reason and whose owner declares that it may run again.

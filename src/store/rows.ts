@@ -991,6 +991,10 @@ export type Rows = {
     readonly worker_id: string | null
     readonly submission: JsonValue | null
     readonly carried_from_id: string | null
+    readonly returns: number
+    readonly attempt_started_at: Date | null
+    readonly failure_type: 'infrastructure' | 'quality' | null
+    readonly receipt: JsonValue | null
   }
   'missions.workflow_recipes': {
     readonly id: number

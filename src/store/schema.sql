@@ -277,6 +277,7 @@ create domain missions.card_status as character varying(20) constraint card_stat
 create domain missions.cost as numeric(10,6) constraint cost_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE <= 9999.999999)));
 create domain missions.dependency_type as character varying(20) constraint dependency_type_ck CHECK (((VALUE)::text = ANY ((ARRAY['data'::character varying, 'ordering'::character varying])::text[])));
 create domain missions.event_type as character varying(50) constraint event_type_ck CHECK (((VALUE)::text = ANY ((ARRAY['run_created'::character varying, 'run_planning_started'::character varying, 'run_plan_ready'::character varying, 'run_approved'::character varying, 'run_rejected'::character varying, 'run_started'::character varying, 'run_paused'::character varying, 'run_resumed'::character varying, 'run_budget_warning'::character varying, 'run_budget_exceeded'::character varying, 'run_budget_increased'::character varying, 'run_completed'::character varying, 'run_failed'::character varying, 'run_cancelled'::character varying, 'task_created'::character varying, 'task_queued'::character varying, 'task_assigned'::character varying, 'task_started'::character varying, 'task_continuing'::character varying, 'task_resumed'::character varying, 'task_output_submitted'::character varying, 'task_verification_started'::character varying, 'task_verification_passed'::character varying, 'task_verification_failed'::character varying, 'task_human_review_requested'::character varying, 'task_human_approved'::character varying, 'task_human_rejected'::character varying, 'task_retrying'::character varying, 'task_crashed'::character varying, 'task_failed'::character varying, 'task_skipped'::character varying, 'task_cancelled'::character varying, 'stall_detected'::character varying, 'model_fallback'::character varying, 'cost_snapshot'::character varying, 'plan_change_rejected'::character varying])::text[])));
+create domain missions.failure_type as character varying(20) constraint failure_type_ck CHECK (((VALUE)::text = ANY ((ARRAY['infrastructure'::character varying, 'quality'::character varying])::text[])));
 create domain missions.ordinal as smallint constraint ordinal_ck CHECK ((VALUE >= 1));
 create domain missions.report_type as character varying(20) constraint report_type_ck CHECK (((VALUE)::text = ANY ((ARRAY['standup'::character varying, 'research'::character varying, 'incident'::character varying, 'summary'::character varying, 'delivery'::character varying, 'audit'::character varying])::text[])));
 create domain missions.review_mode as character varying(20) constraint review_mode_ck CHECK (((VALUE)::text = ANY ((ARRAY['manual'::character varying, 'auto'::character varying])::text[])));
@@ -1853,6 +1854,10 @@ create table missions.orchestration_tasks (
   worker_id          character varying(255),
   submission         concord.object_json,
   carried_from_id    uuid,
+  returns            missions.turn_count     not null default 0,
+  attempt_started_at concord.finite_time,
+  failure_type       missions.failure_type,
+  receipt            concord.object_json,
   constraint orchestration_tasks_pk PRIMARY KEY (id),
   constraint orchestration_tasks_run_uq UNIQUE (id, run_id),
   constraint orchestration_tasks_sequence_uq UNIQUE (run_id, sequence_number),
@@ -1896,6 +1901,8 @@ comment on table missions.orchestration_tasks is 'One piece of work of a mission
 comment on column missions.orchestration_tasks.spec is 'What to run and under which temporary id of the plan; written once.';
 comment on column missions.orchestration_tasks.remaining is 'How many upstream ends its rule still waits for. A pending task with none is ready.';
 comment on column missions.orchestration_tasks.submission is 'What a worker has submitted, until the turn of the mission has settled it.';
+comment on column missions.orchestration_tasks.returns is 'How often this attempt was claimed and not started.';
+comment on column missions.orchestration_tasks.receipt is 'The last submission that was accepted: its lease, attempt and digest. The same one again gets the same answer.';
 
 create table missions.workflow_recipes (
   id                  integer                not null generated always as identity,
@@ -2018,6 +2025,41 @@ grant select on missions.event_feed to concord_app;
 grant select on missions.event_feed to concord_engine;
 comment on view missions.event_feed is 'Events that are final. Read those after (xid, seq) of the last one, in that order. Archived events are not in it.';
 
+create view missions.mission_results with (security_invoker=true) as  SELECT workspace_id,
+    id AS run_id,
+    state,
+    ((plan ->> 'estimated_cost'::text))::numeric AS estimated_cost,
+    total_cost,
+    started_at,
+    completed_at
+   FROM missions.orchestration_runs r
+  WHERE ((state_type)::text = 'terminal'::text);
+grant select on missions.mission_results to concord_app;
+grant select on missions.mission_results to concord_engine;
+comment on view missions.mission_results is 'Missions that ended, with what their plan said that they would cost.';
+
+create view missions.task_failures with (security_invoker=true) as  SELECT t.workspace_id,
+    e.run_id,
+    e.task_id,
+    t.task_type,
+    e.event_type,
+    COALESCE(a.name, (((t.spec)::jsonb #>> '{run,agent}'::text[]))::character varying, (((t.spec)::jsonb #>> '{run,task}'::text[]))::character varying, (('worker:'::text || ((t.spec)::jsonb #>> '{run,worker}'::text[])))::character varying) AS agent,
+    (COALESCE(((e.payload)::jsonb ->> 'attempt_number'::text), ((e.payload)::jsonb ->> 'total_attempts'::text)))::integer AS attempt,
+    COALESCE(((e.payload)::jsonb ->> 'error_message'::text), ((e.payload)::jsonb ->> 'reason'::text)) AS reason,
+        CASE e.event_type
+            WHEN 'task_failed'::text THEN 'quality'::text
+            ELSE ((e.payload)::jsonb ->> 'failure_type'::text)
+        END AS failure_type,
+    COALESCE((((e.payload)::jsonb ->> 'final'::text))::boolean, true) AS is_final,
+    e.created_at
+   FROM ((missions.orchestration_events e
+     JOIN missions.orchestration_tasks t ON ((t.id = e.task_id)))
+     LEFT JOIN missions.agents a ON ((a.id = COALESCE((((e.payload)::jsonb ->> 'agent_id'::text))::integer, t.agent_id))))
+  WHERE ((e.event_type)::text = ANY ((ARRAY['task_failed'::character varying, 'task_crashed'::character varying])::text[]));
+grant select on missions.task_failures to concord_app;
+grant select on missions.task_failures to concord_engine;
+comment on view missions.task_failures is 'Each failure of an attempt, with who made it, why, and whether it ended the task.';
+
 create view missions.task_results with (security_invoker=true) as  SELECT t.workspace_id,
     t.run_id,
     t.id AS task_id,
@@ -2025,13 +2067,23 @@ create view missions.task_results with (security_invoker=true) as  SELECT t.work
     t.state,
     l.assigned_at,
     t.completed_at,
-    l.retries
-   FROM (missions.orchestration_tasks t
+    l.retries,
+    COALESCE(a.name, (((t.spec)::jsonb #>> '{run,agent}'::text[]))::character varying, (((t.spec)::jsonb #>> '{run,task}'::text[]))::character varying, (('worker:'::text || ((t.spec)::jsonb #>> '{run,worker}'::text[])))::character varying) AS agent,
+    t.model_override AS model,
+    t.cost,
+    t.verifier_score AS score,
+    l.human,
+    ( SELECT count(*) AS count
+           FROM missions.orchestration_task_dependencies d
+          WHERE (d.depends_on_id = t.id)) AS blocks
+   FROM ((missions.orchestration_tasks t
+     LEFT JOIN missions.agents a ON ((a.id = t.agent_id)))
      CROSS JOIN LATERAL ( SELECT min((e.created_at)::timestamp with time zone) FILTER (WHERE ((e.event_type)::text = 'task_assigned'::text)) AS assigned_at,
-            count(*) FILTER (WHERE ((e.event_type)::text = 'task_retrying'::text)) AS retries
+            count(*) FILTER (WHERE ((e.event_type)::text = 'task_retrying'::text)) AS retries,
+            (array_agg(substr((e.event_type)::text, 12) ORDER BY e.id DESC) FILTER (WHERE ((e.event_type)::text = ANY ((ARRAY['task_human_approved'::character varying, 'task_human_rejected'::character varying])::text[]))))[1] AS human
            FROM missions.orchestration_events e
           WHERE (e.task_id = t.id)) l)
   WHERE (((t.state)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying])::text[])) AND (t.carried_from_id IS NULL));
 grant select on missions.task_results to concord_app;
 grant select on missions.task_results to concord_engine;
-comment on view missions.task_results is 'Tasks that completed or failed, with the time of their first assignment and the number of their retries.';
+comment on view missions.task_results is 'Tasks that completed or failed: first assignment, retries, who did it with which model, cost, score, the last decision of a person, and how many tasks wait for it.';

@@ -9,6 +9,7 @@ import {
   readCommand,
 } from '#domains/commands'
 import { bySystem } from '#kernel/actor'
+import { attemptKindOf } from '#kernel/error-classes'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { statement } from '#store'
@@ -47,7 +48,7 @@ async function start(deps: AgentDeps, call: EffectCall): Promise<never> {
   const { db } = deps.commands
   const known = await findRunOfCommand(db, call.commandId)
   if (known && !hasEnded(known)) throw EffectPending.ofProcess(RUN_KIND, known.agent_run_id)
-  await refuseInRun(deps, call)
+  const told = await refuseInRun(deps, call)
   const { agent: name, input } = call.payload as AgentPayload
   const agent = deps.agents.get(name)
   if (!agent) throw new EffectFailure('validation_error', `The project has no agent ${name}.`, 'no')
@@ -57,6 +58,7 @@ async function start(deps: AgentDeps, call: EffectCall): Promise<never> {
   const run = await db.transaction((tx) =>
     insertAgentRun(tx, deps.commands, bySystem(call.traceId), {
       ...defined.value,
+      context: { ...defined.value.context, ...told },
       workspaceId,
       commandId,
       requestedBy,
@@ -65,11 +67,22 @@ async function start(deps: AgentDeps, call: EffectCall): Promise<never> {
   throw EffectPending.ofProcess(RUN_KIND, run.agent_run_id)
 }
 
-/** Throws if a run has proposed the command: a run below it must be its child, with its authority, budget and stop. */
-export async function refuseInRun({ commands: { db } }: AgentDeps, call: EffectCall): Promise<void> {
+/** Returns what the command says about its attempt. Throws if a run has proposed the command: a run below it must be its child, with its authority, budget and stop. */
+export async function refuseInRun({ commands: { db } }: AgentDeps, call: EffectCall): Promise<JsonObject> {
   const command = await readCommand(db, call.workspaceId, call.commandId)
   if (!command.ok || command.value.command.agent_run_id !== null)
     throw new EffectFailure('permission_denied', DELEGATION, 'no')
+  const { context, attempt } = command.value.command
+  return tellAttempt(context.metadata, attempt)
+}
+
+/** An agent that does a task of a mission knows which attempt it is, and why the output before was refused. */
+function tellAttempt(metadata: Readonly<Record<string, unknown>>, run: number): JsonObject {
+  const { attempt: first, feedback } = metadata
+  if (typeof first !== 'number') return {}
+  const attempt = first - 1 + run
+  const refused_because = typeof feedback === 'string' ? feedback : null
+  return { mission_attempt: { kind: attemptKindOf(attempt, 0), attempt, refused_because } }
 }
 
 /** The end of the run of a command: its result, or why it failed. A cancel of the command reaches the run here. */

@@ -15,6 +15,7 @@ import {
   type StoredCommandSchedule,
 } from './command-schedule.ts'
 import { byPerson } from '#kernel/actor'
+import { toCommandScheduleView } from './contract.ts'
 
 describe('making, changing and ending schedules', () => {
   let bench: ScheduleBench
@@ -186,6 +187,13 @@ describe('making, changing and ending schedules', () => {
     const later = accepted(await change(writer(), { cron: '0 4 * * *', time_zone: 'Asia/Tokyo' }))
     assert.deepEqual([later.cron, later.time_zone, later.misfire], ['0 4 * * *', 'Asia/Tokyo', 'last'])
     assert.deepEqual((await known(schedule.schedule_id))?.spec.zone, 'Asia/Tokyo')
+    // What the view hides comes back as it was shown, and stays as it is stored.
+    const stored = accepted(await change(writer(), { payload: { note: 'a', secret: 'env://SECRET' } }))
+    const { payload: shown } = toCommandScheduleView(stored, world().commands.catalog, { now: new Date() })
+    assert.deepEqual(shown, { note: 'a', secret: '[secret]' })
+    const back = accepted(await change(writer(), { payload: { ...shown, note: 'b' } }))
+    assert.deepEqual(back.payload, { note: 'b', secret: 'env://SECRET' })
+    assert.equal(await codeOf(create({ payload: shown })), 'schedules.payload.invalid payload.secret')
     const off = accepted(await change(admin(), { enabled: false }))
     assert.deepEqual([off.enabled, off.created_by], [false, `user:${writer().userId}`])
     assert.equal(await known(schedule.schedule_id), undefined)
@@ -196,6 +204,8 @@ describe('making, changing and ending schedules', () => {
       [
         ['schedule_created', null],
         ['schedule_changed', ['cron', 'time_zone']],
+        ['schedule_changed', ['payload']],
+        ['schedule_changed', ['payload']],
         ['schedule_changed', ['enabled']],
         ['schedule_changed', ['enabled', 'payload']],
       ],

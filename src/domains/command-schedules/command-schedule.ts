@@ -11,7 +11,14 @@ import { DEFAULT_MISFIRE_POLICY, type OverlapPolicy } from '#kernel/schedule'
 import type { ScheduleView as RuntimeSchedule } from '#runtime'
 import { type Db, defineTable, type Paged, pageText, scoped, type Sql, statement, type Tx } from '#store'
 import type { RowOf } from '#store/rows'
-import { decideOwner, decideTerms, runtimeNameOf, runtimeSpecOf, type ScheduleTerms } from './decide-schedule.ts'
+import {
+  decideOwner,
+  decideTerms,
+  restoreHidden,
+  runtimeNameOf,
+  runtimeSpecOf,
+  type ScheduleTerms,
+} from './decide-schedule.ts'
 import { type CommandScheduleDeps, FIRING_QUEUE } from './deps.ts'
 import { scheduleLog } from './events.ts'
 
@@ -185,7 +192,8 @@ export async function createCommandSchedule(
   const { overlap = DEFAULT_OVERLAP, misfire = DEFAULT_MISFIRE_POLICY, jitter_ms = 0, enabled = true } = input
   const command_type = scheduledTypeOf(catalog, input.command_type)
   const terms = { command_type, payload, cron, time_zone, queue }
-  const decided = decideTerms(catalog, terms, at)
+  const restored = restoreHidden(catalog, terms, {})
+  const decided = restored.ok ? decideTerms(catalog, terms, at) : restored
   if (!decided.ok) return decided
   const { created_by, created_role } = ownerOf(actor.principal)
   const { schedulesMax } = deps
@@ -226,8 +234,11 @@ export function changeCommandSchedule(
       const hint = 'Change it in the catalog of the project, or create your own.'
       return refuse('schedules.schedule.of_catalog', reason, { path: first, hint })
     }
-    const decided = decideTerms(deps.commands.catalog, { ...schedule, ...terms }, at)
-    return decided.ok ? accept({ ...schedule, ...change, ...ownerOf(actor.principal) }) : decided
+    const { catalog } = deps.commands
+    const restored = restoreHidden(catalog, { ...schedule, ...change }, schedule.payload)
+    if (!restored.ok) return restored
+    const decided = decideTerms(catalog, restored.value, at)
+    return decided.ok ? accept({ ...restored.value, ...ownerOf(actor.principal) }) : decided
   })
 }
 

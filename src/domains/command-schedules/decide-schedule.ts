@@ -1,8 +1,16 @@
 /** The pure decisions about a schedule: its validity, its due times, and its name in the runtime. */
-import { checkSecrets, type Catalog, findScheduledTask, hideUndeclared, validatePayload } from '#domains/commands'
+import {
+  checkSecrets,
+  type Catalog,
+  findScheduledTask,
+  hideUndeclared,
+  restorePayload,
+  validatePayload,
+} from '#domains/commands'
 import type { Principal } from '#domains/identity'
 import { parseCron, parseTimeZone } from '#kernel/cron'
 import { decodeId, encodeId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { nextDueTime, type RuntimeSchedule } from '#runtime'
@@ -56,6 +64,25 @@ function decideContent(catalog: Catalog, { command_type, payload }: ScheduleTerm
         facts: { errors: verdict.errors },
       })
   }
+}
+
+/** A hidden value that is sent as the view shows it is the stored one. Without one it is refused: the name of a class is never a value. */
+export function restoreHidden<T extends Pick<ScheduleTerms, 'command_type' | 'payload'>>(
+  catalog: Catalog,
+  terms: T,
+  stored: JsonObject,
+): Decision<T> {
+  const fields = findScheduledTask(catalog, terms.command_type)?.type.fields ?? {}
+  const { payload, hidden } = restorePayload(terms.payload, stored, fields, 'pii')
+  if (hidden.length === 0) return accept({ ...terms, payload })
+  return refuse(
+    'schedules.payload.invalid',
+    'The payload has the name of a hidden value, and no such value is stored.',
+    {
+      path: `payload.${hidden[0] ?? ''}`,
+      hint: 'Send the value itself.',
+    },
+  )
 }
 
 const refuseUndeclared = refuse(

@@ -32,7 +32,7 @@ type Applying = {
 
 export const rounded = (score: number | null) => (score === null ? null : score.toFixed(2))
 /** A new attempt is a new command, with a verdict of its own. */
-const forNewAttempt = { command_id: null, review_command_id: null, checks_passed: 0 } as const
+const forNewAttempt = { command_id: null, review_command_id: null, checks_passed: 0, failure_type: 'quality' } as const
 
 const failed = (task: StoredTask, reason: string) => ({
   task_failed: { reason, total_attempts: task.attempt_number, total_cost: task.cost },
@@ -67,7 +67,7 @@ export function applyJudged(batch: Batch, task: StoredTask, judged: Judged, appl
             output_checksum: task.output_checksum,
           },
         },
-        set: { verified_by: judged.by, verifier_score: rounded(judged.score), error_message: null },
+        set: { verified_by: judged.by, verifier_score: rounded(judged.score), error_message: null, failure_type: null },
       })
     case 'person':
       return ask(batch, task, 'The plan asks for a person.', judged.score, by, at)
@@ -124,7 +124,7 @@ function refuseOutput(
     }
     case 'failed': {
       const reason = cutSummary(next.reason)
-      const set = { verifier_score, error_message: reason }
+      const set = { verifier_score, error_message: reason, failure_type: 'quality' } as const
       return batch.task(task, 'failed', { by, at, payloads: failed(task, reason), set })
     }
   }
@@ -144,7 +144,7 @@ function applyReview(
         by,
         at,
         payloads: { task_human_approved: { approved_by: person, output_checksum: task.output_checksum } },
-        set: { verified_by: 'human', error_message: null },
+        set: { verified_by: 'human', error_message: null, failure_type: null },
       })
     case 'cancelled':
       return batch.task(task, 'cancelled', {
@@ -182,6 +182,6 @@ function reject(batch: Batch, task: StoredTask, reason: string, person: string, 
       task_human_rejected: { rejected_by: person, reason: said, retries_remaining: 0 },
       ...failed(task, said),
     },
-    set: { error_message: said },
+    set: { error_message: said, failure_type: 'quality' },
   })
 }

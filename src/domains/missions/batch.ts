@@ -2,6 +2,7 @@
  * The writes of one transaction of a mission: moves are decided in memory by the machines, then the rows, their events, the counters and the cards are
  * written with one statement each. The only writer of the states of missions and their tasks.
  */
+import { postNotification } from '#domains/connectors'
 import type { Actor, ActorType } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
@@ -12,8 +13,9 @@ import {
   missionTaskMachine,
   type MissionTaskState,
 } from '#kernel/machines/mission'
-import { accept, type Decision } from '#kernel/refusal'
-import { appendEvents, type Tx } from '#store'
+import { encodeId } from '#kernel/ids'
+import { accept, type Decision, quote } from '#kernel/refusal'
+import { appendEvents, eventIdOf, type Tx } from '#store'
 import { updateCards } from './board.ts'
 import { missionCard, taskCard } from './cards.ts'
 import { type MissionEvent, type MissionEventType, missionLog } from './events.ts'
@@ -105,6 +107,7 @@ export class Batch {
   readonly #ended: StoredTask[] = []
   readonly #moved = new Set<string>()
   #cardMore: JsonObject = {}
+  #notice: MissionMove<StoredMission> | undefined
 
   constructor(run: StoredMission) {
     this.run = run
@@ -179,6 +182,8 @@ export class Batch {
     this.run = moved.row
     this.#events.push(...moved.events)
     this.#cardMore = { ...this.#cardMore, ...cardMore }
+    const { notifications } = this.run.config
+    if (Array.isArray(notifications) && notifications.includes(to)) this.#notice = moving
   }
 
   /** An event without a move. */
@@ -210,7 +215,27 @@ export class Batch {
     if (isRunChanged) cards.push(missionCard(this.run, this.#cardMore))
     // The board shows missions and does not steer them: a card that cannot be written does not stop a task.
     if (cards.length > 0) await tx.savepoint((inner) => updateCards(inner, cards)).catch(() => undefined)
+    if (this.#notice) await notify(tx, this.run, this.#notice)
   }
+}
+
+/** A message to the requester, once for each version of the mission that says so. */
+function notify(tx: Tx, run: StoredMission, { by, at }: MissionMove<StoredMission>): Promise<void> {
+  const {
+    id,
+    workspace_id: workspaceId,
+    command_id: commandId,
+    title,
+    state,
+    version_id,
+    error_message,
+    created_by,
+  } = run
+  const key = `mission:${id}:notice:${version_id}`
+  const note = { workspaceId, commandId, traceId: by.traceId, recipient: created_by, at }
+  const text = `concord missions show ${encodeId('mission', id)}${error_message === null ? '' : `\n${error_message}`}`
+  const subject = `The mission ${quote(title)} is ${state.replace('_', ' ')}`
+  return postNotification(tx, { id: eventIdOf(key), key, ...note, subject, text })
 }
 
 function valueOf<T>(decision: Decision<T>): T {

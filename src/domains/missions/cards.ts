@@ -108,7 +108,7 @@ export function missionCard(run: StoredMission, more: JsonObject = {}): CardUpda
   }
 }
 
-type CardConfig = Pick<MissionConfig, 'autonomy' | 'priority'>
+type CardConfig = Pick<MissionConfig, 'autonomy' | 'priority'> & Partial<Pick<MissionConfig, 'auto_accept'>>
 
 /** A card as it is inserted. */
 export type NewCard = CardUpdate & {
@@ -128,7 +128,7 @@ export function newMissionCard(run: StoredMission, config: CardConfig): NewCard 
     title: `Mission: ${run.title}`,
     description: run.goal,
     priority: config.priority ?? 'high',
-    review_mode: 'manual',
+    review_mode: config.auto_accept ? 'auto' : 'manual',
     created_by_type: 'orchestration',
     created_by_id: run.created_by,
   }

@@ -2,7 +2,8 @@
  * A person changes the plan of a mission. Before the start the new version replaces the old one, and people are asked again. While the mission runs tasks are
  * added; those that exist stay as they are.
  */
-import { showActor } from '#domains/approvals'
+import { cancelApprovals, showActor } from '#domains/approvals'
+import { bySystem } from '#kernel/actor'
 import { canonicalJson } from '#kernel/canonical-json'
 import { validateGraph } from '#kernel/dag/graph'
 import type { JsonValue } from '#kernel/json-value'
@@ -67,6 +68,12 @@ export async function changePlan(
     }
     await setPlan(tx, asked.missionId, next.value)
     if (isStarted) await addTasks(deps, acting, next.value)
+    // Nobody decides about the old plan any more. The turn cancels the command that asked.
+    const { gate_command_id: gate, workspace_id: workspaceId } = batch.run
+    if (!isStarted && gate !== null) {
+      const closes = { workspaceId, commandId: gate, why: 'plan_changed' }
+      await cancelApprovals(tx, deps.commands.newId, bySystem(by.traceId), closes)
+    }
     // While it is being planned, the end of planning writes it.
     if (state !== 'planning') batch.note('run_plan_ready', { by, at, payloads: planReady(next.value) })
     return accept(batch.run)

@@ -2,12 +2,12 @@
 import type { JsonObject } from '#kernel/json-value'
 import { statement, type Tx } from '#store'
 import { Batch } from './batch.ts'
-import { readMissionConfig } from './config.ts'
+import { modelOf, readMissionConfig } from './config.ts'
+import { later } from './decide-attempt.ts'
 import type { MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { bringForward, lockMission, type StoredTask } from './mission.ts'
 import { coordinator } from './plan-rows.ts'
-import { later } from './stalls.ts'
 import { WORKER_EFFECT } from './worker-task.ts'
 
 const TASKS = 'missions.orchestration_tasks'
@@ -22,13 +22,12 @@ where t.workspace_id = $1::uuid and t.spec #>> '{run,worker}' = any($2::text[]) 
     where f.command_id = t.command_id and f.effect_type = '${WORKER_EFFECT}' and f.status = 'executing')
 order by t.created_at, t.sequence_number limit 1`
 
-/** `is_new`: the output of the attempt before was refused, so this one is a new command. */
-type Offered = StoredTask & { readonly input: JsonObject; readonly is_new: boolean }
+type Offered = StoredTask & { readonly input: JsonObject }
 
 /** $1 workspace, $2 queues. Locks the task and its mission, and passes over what others hold. */
 const pickTask = statement<Offered>(
   'missions.pick_task',
-  `select t.*, c.payload->'input' as input, split_part(c.idempotency_key, ':', 3)::int > t.attempt_number as is_new ${claimable} for update of r, t skip locked`,
+  `select t.*, c.payload->'input' as input ${claimable} for update of r, t skip locked`,
 )
 /** $1 workspace, $2 queues. */
 const findOfferedRun = statement<{ readonly run_id: string }>(
@@ -100,7 +99,7 @@ export function claimTask(
     const run = picked && (await lockMission(tx, picked.run_id))
     const config = run && readMissionConfig(run.config)
     if (!picked || !run || !config?.ok) return null
-    const { input, is_new, ...task } = picked
+    const { input, ...task } = picked
     const [entered] = agent === undefined ? [] : await tx.run(enterRoster, [workspaceId, agent])
     const at = now()
     const batch = new Batch(run)
@@ -113,14 +112,15 @@ export function claimTask(
       worker_id: workerId,
       last_heartbeat_at: null,
       submission: null,
+      model_override: modelOf(task, config.value),
     }
-    const { model_override: model, board_task_id } = task
+    const { board_task_id } = task
     const moved =
       task.state === 'queued'
         ? batch.task(task, 'assigned', {
             by: coordinator(traceId),
             at,
-            payloads: { task_assigned: { ...chosen, model, board_task_id } },
+            payloads: { task_assigned: { ...chosen, model: lease.model_override, board_task_id } },
             set: lease,
           })
         : batch.task(task, 'assigned', {
@@ -130,10 +130,10 @@ export function claimTask(
               task_retrying: {
                 attempt_number: task.attempt_number + 1,
                 backoff_seconds: Math.max(0, (at.getTime() - task.updated_at.getTime()) / 1_000),
-                failure_type: is_new ? 'quality' : 'infrastructure',
+                failure_type: task.failure_type ?? 'infrastructure',
               },
             },
-            set: { ...lease, attempt_number: task.attempt_number + 1, continuation_count: 0 },
+            set: { ...lease, attempt_number: task.attempt_number + 1, continuation_count: 0, returns: 0 },
           })
     await batch.commit(tx)
     await bringForward(tx, run.id, lease.lease_until)

@@ -1,10 +1,12 @@
 /** The settings of a mission. Pure. */
 import { z } from 'zod'
-import { slugField } from '#contract'
+import { nameField, slugField, textField } from '#contract'
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
+import { missionTaskTypes } from '#kernel/machines/mission'
 import { type Money, parseMoney } from '#kernel/money'
 import { nearest } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import type { StoredTask } from './mission.ts'
 
 export const autonomyLevels = ['approve', 'autonomous', 'full_auto'] as const
 
@@ -23,9 +25,21 @@ const limit = (example: string) =>
   }, 'Write an amount above 0 and at most "9999.999999".')
 const seconds = (most: number) => z.number().min(0).max(most)
 const timeout = (fallback: number) => z.number().min(1).max(86_400).default(fallback)
+const timeLimit = (description: string) => z.number().min(1).max(2_592_000).optional().meta({ description })
+const model = nameField('small-1', 255).optional()
 const WARNINGS_MAX = 20
 
 export const priorities = ['low', 'medium', 'high', 'urgent'] as const
+const noticeStates = ['completed', 'failed', 'cancelled', 'budget_exceeded'] as const
+
+const hook = z
+  .strictObject({
+    task: textField(200, { charsMin: 1 }).meta({ example: 'Prepare Folder', description: 'A task of the catalog.' }),
+    payload: (z.record(z.string(), z.unknown()) as unknown as z.ZodType<JsonObject, JsonObject>).default({}).meta({
+      description: 'A value `{"$from": "attempt", "path": "/temp_id"}` is taken from the attempt.',
+    }),
+  })
+  .optional()
 
 /** Unknown settings are kept, so that a setting can be added without a migration. */
 export const missionConfig = z
@@ -66,11 +80,36 @@ export const missionConfig = z
       })
       .optional(),
     priority: z.enum(priorities).optional(),
+    model_preferences: z
+      .strictObject({
+        default: model,
+        after_refusal: model.meta({ description: 'Of the attempts that follow a refused output.' }),
+        ...Object.fromEntries(missionTaskTypes.map((type) => [type, model])),
+      })
+      .prefault({})
+      .meta({ description: 'Models of tasks that name none, by type of task.', example: { default: 'small-1' } }),
+    auto_accept: z
+      .boolean()
+      .default(false)
+      .meta({ description: 'True: nobody has to accept the result. The card has the review mode `auto`.' }),
+    notifications: z
+      .array(z.enum(noticeStates))
+      .max(noticeStates.length)
+      .default([])
+      .meta({ description: 'The states in which the requester gets a message in the app.' }),
+    hooks: z
+      .strictObject({
+        before_run: hook.meta({ description: 'Before each attempt. If it fails, the attempt does not start.' }),
+        after_run: hook.meta({ description: 'After each attempt. If it fails, that is recorded.' }),
+      })
+      .prefault({}),
     /** How long a task or a mission may stand still. */
     timeouts: z
       .strictObject({
         task_stall_seconds: timeout(300),
         task_assign_seconds: timeout(120),
+        task_attempt_seconds: timeLimit('How long one attempt of a worker may take.'),
+        task_deadline_seconds: timeLimit('How long a task may run, from its first start on, with all its attempts.'),
         verify_seconds: timeout(180),
         run_resolve_seconds: timeout(60),
       })
@@ -78,6 +117,16 @@ export const missionConfig = z
   })
   .meta({ id: 'MissionConfig', example: { autonomy: 'approve' } })
 export type MissionConfig = z.output<typeof missionConfig>
+
+/** A task that names no model takes that of its mission; null: that of the agent. Another one may follow a refused output. */
+export function modelOf(
+  { model_override, task_type, failure_type }: Pick<StoredTask, 'model_override' | 'task_type' | 'failure_type'>,
+  { model_preferences: models }: Pick<MissionConfig, 'model_preferences'>,
+): string | null {
+  const named: Readonly<Record<string, string | undefined>> = models
+  const other = failure_type === 'quality' ? models.after_refusal : undefined
+  return other ?? model_override ?? named[task_type] ?? models.default ?? null
+}
 
 /** One sentence for each setting that has no effect: it may be misspelt. */
 export function warnOfSettings(config: JsonObject): readonly string[] {

@@ -4,21 +4,20 @@ import { idView, orNull, pageView, textField, timeView } from '#contract'
 import { amountOf } from '#domains/budgets'
 import type { Catalog } from '#domains/commands'
 import { triggerRules } from '#kernel/dag/readiness'
+import { failureTypes } from '#kernel/error-classes'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { formatMoney } from '#kernel/money'
-import { type StateType, stateTypes } from '#kernel/machine'
-import { missionRunMachine, missionTaskMachine } from '#kernel/machines/mission'
+import { stateTypes } from '#kernel/machine'
+import { missionRunStates, missionTaskStates, missionTaskTypes } from '#kernel/machines/mission'
 import { warnOfSettings } from './config.ts'
 import { showPlan } from './hidden-values.ts'
 import type { StoredEdge, StoredMission, StoredTask, TitledEvent } from './mission.ts'
 import { missionActions, nextOfMission } from './next-steps.ts'
-import { dependencyTypes, missionPlan, type MissionPlan, missionTaskTypes, sayRun } from './plan.ts'
+import { dependencyTypes, missionPlan, type MissionPlan, sayRun } from './plan.ts'
 
-const states = <T extends string>(machine: { readonly states: Readonly<Record<T, StateType>> }) =>
-  z.enum(Object.keys(machine.states) as [T, ...T[]])
-
-export const missionState = states(missionRunMachine)
+export const missionState = z.enum(missionRunStates)
+const taskState = z.enum(missionTaskStates)
 export const missionStateType = z.enum(stateTypes)
 
 const progressView = z
@@ -55,9 +54,10 @@ export const missionView = z
     started_at: timeView().nullable(),
     completed_at: timeView().nullable(),
     duration_ms: z.string().nullable().meta({ example: '5300' }),
-    next: z
-      .array(z.object({ do: z.enum(missionActions), who: z.string() }))
-      .meta({ description: 'What people can do now, and who.', example: [{ do: 'approve', who: 'role:operator' }] }),
+    next: z.array(z.object({ do: z.enum(missionActions), who: z.string(), words: z.string() })).meta({
+      description: 'What people can do now, and who.',
+      example: [{ do: 'approve', who: 'role:operator', words: 'approve the plan, so that it starts' }],
+    }),
   })
   .meta({ id: 'Mission', description: 'One goal, from its plan to its outcome.' })
 
@@ -78,7 +78,7 @@ export const missionTaskView = z
     sequence_number: z.int(),
     title: z.string(),
     task_type: z.enum(missionTaskTypes),
-    state: states(missionTaskMachine),
+    state: taskState,
     state_type: missionStateType,
     trigger_rule: z.enum(triggerRules),
     run: z
@@ -105,6 +105,7 @@ export const missionTaskView = z
         'The command that verifies its output. A person decides it in the inbox if the task is awaiting_human.',
     }),
     error: z.string().nullable(),
+    failure_type: z.enum(failureTypes).nullable().meta({ description: 'Of the last attempt that failed.' }),
     due_at: timeView().nullable(),
     started_at: timeView().nullable(),
     completed_at: timeView().nullable(),
@@ -117,7 +118,7 @@ const neighbourView = z
     task_id: idView('mission_task'),
     temp_id: z.string(),
     title: z.string(),
-    state: states(missionTaskMachine),
+    state: taskState,
   })
   .meta({ id: 'MissionTaskNeighbour' })
 
@@ -232,6 +233,7 @@ export function toMissionTaskView(task: StoredTask): z.infer<typeof missionTaskV
     verifier_score: task.verifier_score,
     review_command_id: orNull(task.review_command_id, (id) => encodeId('command', id)),
     error: task.error_message,
+    failure_type: task.failure_type,
     due_at: orNull(task.due_at, formatInstant),
     started_at: orNull(task.started_at, formatInstant),
     completed_at: orNull(task.completed_at, formatInstant),

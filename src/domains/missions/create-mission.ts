@@ -24,6 +24,7 @@ import { newMissionCard } from './cards.ts'
 import { missionConfig, readMissionConfig } from './config.ts'
 import { MISSION_KIND, MISSION_QUEUE, type MissionDeps } from './deps.ts'
 import { missionLog } from './events.ts'
+import { checkHooks } from './hooks.ts'
 import { type ForkRequest, forkRequest, readFork } from './fork.ts'
 import { restorePlan } from './hidden-values.ts'
 import { listOpenCommands } from './mission-task.ts'
@@ -112,7 +113,7 @@ export function runMissionDefinitions(deps: () => MissionDeps): readonly Definit
     uses: [run],
     risk: 'medium',
     // It holds the payloads of other tasks. The view of the mission shows it, each payload by the contract of its task.
-    type: { fields: { plan: 'payment', variables: 'payment', planner: 'payment' } },
+    type: { fields: { plan: 'payment', variables: 'payment', planner: 'payment', 'config.hooks': 'payment' } },
     // To run a mission again is another mission.
     task: {
       name: RUN_MISSION,
@@ -186,6 +187,8 @@ async function openMission(tx: Tx, deps: MissionDeps, asked: MissionRequest): Pr
   if (filled && !filled.ok) return filled
   const config = readMissionConfig(source.value.config)
   if (!config.ok) return config
+  const hooks = checkHooks(config.value, catalog)
+  if (!hooks.ok) return hooks
   const { approver_role: role } = config.value
   if (role !== undefined && (await listActive(tx, { workspaceId, userIds: [], orgRoles: [role] })).length === 0)
     return refuse('missions.config.invalid', `Nobody with the org role ${quote(role)} can approve the plan.`, {

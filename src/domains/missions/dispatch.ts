@@ -6,11 +6,14 @@ import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { formatMoney } from '#kernel/money'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { failpoint } from '#store'
-import { isUnchanged } from './accept-output.ts'
+import { findSubmittedAs, isUnchanged } from './accept-output.ts'
 import type { Batch, MissionActor } from './batch.ts'
 import { cutSummary } from './cards.ts'
+import { modelOf } from './config.ts'
+import { sayCrash } from './decide-attempt.ts'
 import { MISSION_KIND, type MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
+import { passBefore } from './hooks.ts'
 import {
   countAttempts,
   findSubmitted,
@@ -44,8 +47,14 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
   const { running, offered } = await countAttempts(db, run.id)
   const room = Math.min(AT_ONCE_MAX - running, SUBMITS)
   const mayOffer = offered < AT_ONCE_MAX
-  const queued = room > 0 ? await listUnsentTasks(db, run.id, deps.commands.now(), room, mayOffer) : []
-  if (queued.length === 0) return false
+  const unsent = room > 0 ? await listUnsentTasks(db, run.id, deps.commands.now(), room, mayOffer) : []
+  const hooked = await passBefore(
+    deps,
+    found,
+    unsent.map((task) => ({ task, attempt: nextAttempt(task) })),
+  )
+  const { ready: queued, stopped } = splitHooked(unsent, hooked)
+  if (queued.length === 0 && stopped.size === 0) return false
   const paid = await payFor(
     deps,
     found,
@@ -53,8 +62,9 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
   )
   const upstream = await readResults(deps, queued)
   const by = await actAsRequester(deps.commands, run, origin)
-  const sent = new Map(
-    await Promise.all(
+  const sent = new Map<string, Decision<string>>([
+    ...stopped,
+    ...(await Promise.all(
       queued
         .filter(({ id }) => paid.has(id))
         .map(async (task) => {
@@ -63,8 +73,8 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
             : by
           return [task.id, submitted] as const
         }),
-    ),
-  )
+    )),
+  ])
   await failpoint('missions.attempts_submitted')
   const begunIds = new Set<string>()
   await write(deps, run, async (batch, at, tx) => {
@@ -76,7 +86,7 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
       const submitted = commandId === undefined ? sent.get(task.id) : accept(commandId)
       // Another writer has the key, and has not committed: the next step finds its command.
       if (submitted?.ok === false && submitted.code === 'key_in_progress') continue
-      const begun = submitted && begin(batch, task, submitted, at, origin.context.trace_id)
+      const begun = submitted && begin(batch, task, submitted, found, at)
       begunIds.add(task.id)
       if (begun?.state === 'failed') ended.push({ id: begun.id, state: 'failed' })
     }
@@ -87,6 +97,16 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
   for (const [id, submitted] of sent)
     if (submitted.ok && !begunIds.has(id)) await dropAttempt(deps, found, id, submitted.value)
   return true
+}
+
+/** The tasks whose attempt may start, and those whose hook failed. The others wait for theirs. */
+function splitHooked<T extends StoredTask>(tasks: readonly T[], hooked: Awaited<ReturnType<typeof passBefore>>) {
+  const stopped = new Map([...hooked].flatMap(([id, each]) => (each.ok ? [] : [[id, each] as const])))
+  const ready = tasks.filter(({ id }) => {
+    const each = hooked.get(id)
+    return each === undefined || (each.ok && each.value === 'passed')
+  })
+  return { ready, stopped }
 }
 
 /** A person has cancelled the task since it was read, so nothing of it may run. */
@@ -152,6 +172,9 @@ async function submitAttempt(
   const payload = fillReferences(task.spec.run.payload, results)
   if (!payload.ok) return payload
   const { worker } = task.spec.run
+  const isAgain = task.state === 'awaiting_retry'
+  const refusedKey = `mission:${task.id}:${task.attempt_number}`
+  const refused = (isAgain && (await findSubmittedAs(commands.db, run.workspace_id, refusedKey))) || null
   const submitted = await submitCommand(commands, by, {
     workspaceId: run.workspace_id,
     taskName: taskNameOf(task.spec.run),
@@ -167,12 +190,12 @@ async function submitAttempt(
       mission_task_id: encodeId('mission_task', task.id),
       attempt: nextAttempt(task),
       // Why the output of the last attempt was refused.
-      ...(task.state === 'awaiting_retry' && { feedback: task.error_message }),
+      ...(isAgain && { feedback: task.error_message }),
       // What it starts, such as an agent, takes this as its limit.
       ...(run.account_id !== null && { max_cost: formatMoney(maxCostOf(task.spec.max_cost, config)) }),
     },
-    // The plan itself may come from untrusted content.
-    ...withLabels(origin.labelled_plan_id === null ? labelled : [...labelled, origin.labelled_plan_id]),
+    // The plan itself may come from untrusted content, and the feedback from the output that was refused.
+    ...withLabels([...labelled, origin.labelled_plan_id, refused].filter((id) => id !== null)),
   })
   return submitted.ok ? accept(submitted.value.command.command_id) : submitted
 }
@@ -181,36 +204,40 @@ async function submitAttempt(
 const nextAttempt = ({ state, attempt_number }: StoredTask) => attempt_number + (state === 'awaiting_retry' ? 1 : 0)
 const attemptKey = (task: StoredTask) => `mission:${task.id}:${nextAttempt(task)}`
 
-function begin(batch: Batch, task: StoredTask, submitted: Decision<string>, at: Date, traceId: string): StoredTask {
+function begin(
+  batch: Batch,
+  task: StoredTask,
+  submitted: Decision<string>,
+  { config, origin }: Found,
+  at: Date,
+): StoredTask {
+  const traceId = origin.context.trace_id
   const isAgain = task.state === 'awaiting_retry'
   // A worker begins its attempt itself, after the claim.
   if (submitted.ok && task.spec.run.worker !== undefined)
     return batch.change(task, { command_id: submitted.value, due_at: null, ...(isAgain && { verifier_score: null }) })
   if (isAgain) {
-    assignAgain(batch, task, 'quality', at, traceId)
+    assignAgain(batch, task, modelOf(task, config), at, traceId)
     return start(batch, task, submitted, at, traceId, task.attempt_number + 1)
   }
-  const { model_override: model, board_task_id, attempt_number } = task
+  const { board_task_id, attempt_number } = task
+  const model = modelOf(task, config)
   const assigned = { agent_id: null, agent_type: null, model, board_task_id }
-  batch.task(task, 'assigned', { by: coordinator(traceId), at, payloads: { task_assigned: assigned } })
+  const set = { model_override: model }
+  batch.task(task, 'assigned', { by: coordinator(traceId), at, payloads: { task_assigned: assigned }, set })
   return start(batch, task, submitted, at, traceId, attempt_number)
 }
 
-function assignAgain(
-  batch: Batch,
-  task: StoredTask,
-  failure_type: 'infrastructure' | 'quality',
-  at: Date,
-  traceId: string,
-): void {
+function assignAgain(batch: Batch, task: StoredTask, model_override: string | null, at: Date, traceId: string): void {
   const attempt_number = task.attempt_number + 1
+  const failure_type = task.failure_type ?? 'infrastructure'
   const backoff_seconds =
     task.due_at === null ? 0 : Math.max(0, (task.due_at.getTime() - task.updated_at.getTime()) / 1_000)
   batch.task(task, 'assigned', {
     by: { id: NOBODY, kind: 'system', traceId },
     at,
     payloads: { task_retrying: { attempt_number, backoff_seconds, failure_type } },
-    set: { attempt_number, continuation_count: 0, ...(failure_type === 'quality' && { verifier_score: null }) },
+    set: { attempt_number, continuation_count: 0, model_override, verifier_score: null },
   })
 }
 
@@ -231,23 +258,21 @@ function start(
   const { code, reason } = submitted
   const last = task.error_message
   const error_message = last === null ? reason : cutSummary(`${last} It could not run again: ${reason}`)
-  const crashed = { error_type: code, error_message, duration_ms: 0, final: true, retries_remaining: 0 }
-  return batch.task(task, 'failed', {
-    by: { id: NOBODY, kind: 'system', traceId },
-    at,
-    payloads: { task_crashed: crashed },
-    set: { error_message },
-  })
+  const failed = { kind: 'failed', errorType: code, failureType: null } as const
+  const system: MissionActor = { id: NOBODY, kind: 'system', traceId }
+  return batch.task(task, 'failed', { by: system, at, ...sayCrash(running, failed, error_message, at) })
 }
 
 /** The same command runs again, so that what succeeded in it is kept. It is asked for first; a command that runs again already is not asked twice. */
 export async function retryDue(deps: MissionDeps, found: Found): Promise<boolean> {
   const { run, origin } = found
   const { db, now } = deps.commands
-  const due = await listDueRetries(db, run.id, now(), SUBMITS)
-  if (due.length === 0) return false
+  const retries = await listDueRetries(db, run.id, now(), SUBMITS)
+  const attempts = retries.map((task) => ({ task, attempt: task.attempt_number + 1 }))
+  const { ready: due, stopped } = splitHooked(retries, await passBefore(deps, found, attempts))
+  if (due.length === 0 && stopped.size === 0) return false
   const traceId = origin.context.trace_id
-  const again = new Map<string, Decision<string>>()
+  const again = new Map<string, Decision<string>>(stopped)
   const next = due.map((task) => ({ ...task, attempt_number: task.attempt_number + 1 }))
   const paid = await payFor(deps, found, next)
   for (const { id, command_id, command_attempt, attempt_number, has_ended, workspace_id: workspaceId } of due) {
@@ -264,16 +289,16 @@ export async function retryDue(deps: MissionDeps, found: Found): Promise<boolean
   await write(deps, run, async (batch, at, tx) => {
     const ended: Ended[] = []
     for (const { command_attempt, has_ended, ...task } of await listDueRetries(tx, run.id, at, AT_ONCE_MAX)) {
-      if (!paid.has(task.id)) continue
+      if (!paid.has(task.id) && !stopped.has(task.id)) continue
       // Somebody else may have asked since the first read, so that the own request was refused.
-      const isAgain = command_attempt > task.attempt_number || !has_ended
+      const isAgain = !stopped.has(task.id) && (command_attempt > task.attempt_number || !has_ended)
       const retried = isAgain ? accept(task.command_id ?? '') : again.get(task.id)
       if (!retried) continue
       if (retried.ok && task.spec.run.worker !== undefined) {
         batch.change(task, { due_at: null })
         continue
       }
-      assignAgain(batch, task, 'infrastructure', at, traceId)
+      assignAgain(batch, task, task.model_override, at, traceId)
       const begun = start(batch, task, retried, at, traceId, task.attempt_number + 1)
       if (begun.state === 'failed') ended.push({ id: begun.id, state: 'failed' })
     }

@@ -189,4 +189,69 @@ where workspace_id = $1 and task_type = 'coding' group by 1 order by 1`
       { retries: 1, tasks: 2, success: 0.5 },
     ])
   })
+
+  test('[MIS-275] [MIS-280] what failed in the last day with agent and attempt, and seven questions about how tasks and missions ended', async () => {
+    const verify = [{ schema: { required: ['words'] } }, { person: {} }]
+    const slow = planTask('slow', { task_type: 'analysis', run: { worker: 'slow', payload: {} }, verify: [...verify] })
+    const plan = { ...aPlan(slow, planTask('end', { depends_on: ['slow'] })), estimated_cost: '2.00' }
+    const config = { model_preferences: { analysis: 'small', after_refusal: 'large' } }
+    const { id, workspace_id } = await room.run(plan, config)
+    room.clock.travel(86_400_000)
+    await failAs('slow', 'analyst', true)
+    await turnLater(id)
+    accepted(await submitTask(deps(), { ...(await claimAs('slow', 'analyst')), output: {}, ...used }))
+    await turnLater(id)
+    const spent = { output: { words: 1 }, cost: '0.50', tokens: 9 }
+    accepted(await submitTask(deps(), { ...(await claimAs('slow', 'analyst')), ...spent }))
+    await room.rest()
+    const [asked] = await room.tasksOf(id)
+    await room.decide(asked?.review_command_id ?? '', 'approved')
+    await room.rest()
+    const ask = (text: string) => readAs(workspace_id, text)
+    const failures = `select event_type, agent, attempt, failure_type, is_final from missions.task_failures
+where workspace_id = $1 and created_at > $2::timestamptz - interval '24 hours' order by created_at`
+    const crash = {
+      event_type: 'task_crashed',
+      agent: 'analyst',
+      attempt: 1,
+      failure_type: 'infrastructure',
+      is_final: false,
+    }
+    assert.deepEqual(
+      await readAs(workspace_id, failures, [room.clock.now()]),
+      [crash],
+      'those of yesterday are not among them',
+    )
+    const answers = await Promise.all(
+      [
+        `select agent, task_type, avg((state = 'completed')::int)::float8 as success from missions.task_results
+where workspace_id = $1 and agent = 'analyst' group by 1, 2`,
+        `select model, avg(cost)::float8 as cost, avg(score)::float8 as score from missions.task_results
+where workspace_id = $1 and model is not null and completed_at is not null group by 1`,
+        `select failure_type, count(*) filter (where not is_final)::int as transient, count(*) filter (where is_final)::int as lasting
+from missions.task_failures where workspace_id = $1 group by 1 order by 1`,
+        `select task_type, extract(epoch from avg(completed_at - assigned_at))::int as seconds from missions.task_results
+where workspace_id = $1 and task_type = 'analysis' group by 1`,
+        `select human, count(*)::int as outputs, avg(score)::float8 as score from missions.task_results
+where workspace_id = $1 and human is not null group by 1`,
+        `select task_type, blocks::int from missions.task_results where workspace_id = $1 and blocks > 0
+order by completed_at - assigned_at desc limit 1`,
+        `select estimated_cost::float8 as estimated, total_cost::float8 as actual from missions.mission_results
+where workspace_id = $1
+order by completed_at desc limit 1`,
+      ].map((text) => ask(text)),
+    )
+    assert.deepEqual(answers, [
+      [{ agent: 'analyst', task_type: 'analysis', success: 1 }],
+      [{ model: 'large', cost: 0.5, score: null }],
+      [
+        { failure_type: 'infrastructure', transient: 3, lasting: 0 },
+        { failure_type: 'quality', transient: 0, lasting: 1 },
+      ],
+      [{ task_type: 'analysis', seconds: 1200 }],
+      [{ human: 'approved', outputs: 1, score: null }],
+      [{ task_type: 'analysis', blocks: 1 }],
+      [{ estimated: 2, actual: 0.5 }],
+    ])
+  })
 })

@@ -78,6 +78,7 @@ export const missionEventPayloads = {
 } as const
 
 export type MissionEventType = keyof typeof missionEventPayloads
+export const missionEventTypes = Object.keys(missionEventPayloads) as readonly MissionEventType[]
 export type MissionEvent = EventDraft<MissionEventType>
 
 /** The actor that is no person and no agent. */
@@ -85,7 +86,7 @@ export const NOBODY = 'system'
 
 export const missionLog = defineEventLog({
   table: 'missions.orchestration_events',
-  types: Object.keys(missionEventPayloads) as MissionEventType[],
+  types: missionEventTypes,
   time: 'created_at',
   columns: [
     { name: 'event_type', type: 'text', valueOf: ({ type }) => type },

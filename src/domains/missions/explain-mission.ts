@@ -11,7 +11,7 @@ import { findTaskWithRun, type OfTask } from './act-on-task.ts'
 import type { ExplainedTask } from './contract.ts'
 import { type FailingTask, findCause, listDownstreamOf, listUpstreamOf } from './mission-task.ts'
 import { findMissionOfCommand, type StoredMission, type StoredTask } from './mission.ts'
-import { findAsked } from './next-steps.ts'
+import { findAsked, sayHeld } from './next-steps.ts'
 import { nodeStateOf } from './plan-rows.ts'
 
 type Upstream = ExplainedTask['upstream'][number]
@@ -46,7 +46,9 @@ export async function sayMissionOf(db: Db, workspaceId: string, commandId: strin
       const about = title === null ? 'about its plan' : `about ${quote(title)}`
       return `. ${showActor(approver)} is asked ${about} with ${encodeId('approval', approval_id)}`
     })
-    return `. Its mission ${encodeId('mission', run.id)} ${sayState(run.state)}${asked.join('')}`
+    const held = sayHeld(run)
+    const stands = held === '' ? '' : `.${held.slice(0, -1)}`
+    return `. Its mission ${encodeId('mission', run.id)} ${sayState(run.state)}${stands}${asked.join('')}`
   })
 }
 
@@ -67,7 +69,7 @@ export function explainTask(db: Db, asked: OfTask): Promise<Decision<ExplainedTa
 
 type Standing = {
   readonly task: StoredTask
-  readonly run: Pick<StoredMission, 'state' | 'state_type'>
+  readonly run: Pick<StoredMission, 'state' | 'state_type' | 'created_by'>
   readonly upstream: readonly Upstream[]
   /** Of the command of its attempt. */
   readonly status: string | null
@@ -77,7 +79,7 @@ type Standing = {
 }
 
 function sayTask({ task, run, upstream, status, people, cause }: Standing): string {
-  const held = run.state_type === 'running' ? '' : ` The mission is ${run.state}, and starts nothing.`
+  const held = run.state_type === 'running' ? '' : ` The mission ${sayState(run.state)}.${sayHeld(run)}`
   const asked = people
     .map(({ approver, approval_id }) => ` ${showActor(approver)} is asked with ${encodeId('approval', approval_id)}.`)
     .join('')

@@ -28,6 +28,7 @@ export { createMission, createMissionBody } from './create-mission.ts'
 export { missionDefinitions } from './definitions.ts'
 export { MISSION_KIND, MISSION_QUEUE, type MissionDeps } from './deps.ts'
 export { openMissionDrive } from './drive-mission.ts'
+export { missionEventTypes } from './events.ts'
 export { explainTask, sayMissionOf } from './explain-mission.ts'
 export { forkMissionBody } from './fork.ts'
 export { missionGraphView, toMissionGraphView } from './mission-graph.ts'
@@ -35,7 +36,7 @@ export { missionInvariants } from './mission-invariants.ts'
 export { listMissions } from './mission.ts'
 export { findApprovers } from './next-steps.ts'
 export { outcomesView, readOutcomes } from './outcomes.ts'
-export { missionTaskTypes, planLines } from './plan.ts'
+export { planLines } from './plan.ts'
 export {
   editRecipe,
   editRecipeBody,

@@ -39,7 +39,8 @@ const updateTaskRows = statement<{ readonly id: string }>(
   continuation_count = r.continuation_count, tokens_used = r.tokens_used, cost = r.cost, last_heartbeat_at = r.last_heartbeat_at,
   review_command_id = r.review_command_id, output_checksum = r.output_checksum, checks_passed = r.checks_passed,
   lease_token = r.lease_token, lease_until = r.lease_until, worker_id = r.worker_id,
-  submission = r.submission, model_override = r.model_override
+  submission = r.submission, model_override = r.model_override, returns = r.returns, attempt_started_at = r.attempt_started_at,
+  failure_type = r.failure_type, receipt = r.receipt
 from jsonb_populate_recordset(null::${TASKS}, $1::jsonb) as r
   join unnest($2::uuid[], $3::int[]) as v(id, version) on v.id = r.id
 where t.id = r.id and t.version_id = v.version returning t.id`,
@@ -73,23 +74,27 @@ const listUnsent = statement<StoredTask>(
 export const listUnsentTasks = (sql: Sql, runId: string, at: Date, limit: number, withWorkers: boolean) =>
   sql.run(listUnsent, [runId, at, limit, withWorkers])
 
-/** When the task `t` is due: a retry, a continuation, the end of a lease, or a late verdict. A verifier that waits for a person is not late. */
+/** When the task `t` is due: a retry, a continuation, the end of a lease, its deadline, or a late verdict. A verifier that waits for a person is not late. */
 const dueOf = (
   seconds: string,
+  deadline: string,
 ) => `case when t.state = 'verifying' then (select case when v.status in ('waiting_for_approval', 'waiting_for_input') then null
   else greatest(t.updated_at, v.updated_at) + make_interval(secs => ${seconds}) end
-  from (select) as always left join concord.commands as v on v.command_id = t.review_command_id) else coalesce(t.due_at, t.lease_until) end`
+  from (select) as always left join concord.commands as v on v.command_id = t.review_command_id) else least(coalesce(t.due_at, t.lease_until),
+  case when t.state in ('assigned', 'running', 'continuing') and t.submission is null then t.started_at + make_interval(secs => ${deadline}::float8) end) end`
 
-/** $1 mission, $2 now, $3 seconds until a verdict is late, $4 limit. Continuations that are due, leases that have lapsed, verdicts that are late. */
+export type LateAfter = { readonly verify: number; readonly deadline?: number | undefined }
+
+/** $1 mission, $2 now, $3 seconds until a verdict is late, $4 limit, $5 seconds until a task is late. Continuations that are due, leases that have lapsed, verdicts that are late. */
 const listLate = statement<StoredTask>(
   'missions.list_late',
   `select t.* from ${TASKS} as t
 where t.run_id = $1::uuid and t.state in ('assigned', 'running', 'continuing', 'verifying') and t.state_type <> 'terminal'
-  and ${dueOf('$3')} <= $2
+  and ${dueOf('$3', '$5')} <= $2
 order by t.sequence_number limit $4`,
 )
-export const listLateTasks = (sql: Sql, runId: string, at: Date, verifySeconds: number, limit: number) =>
-  sql.run(listLate, [runId, at, verifySeconds, limit])
+export const listLateTasks = (sql: Sql, runId: string, at: Date, { verify, deadline }: LateAfter, limit: number) =>
+  sql.run(listLate, [runId, at, verify, limit, deadline ?? null])
 
 /** $1 mission, $2 limit. */
 const listReadyTasks = statement<StoredTask>(
@@ -240,15 +245,15 @@ export async function findSubmitted(sql: Sql, ids: readonly string[]): Promise<R
   return new Map(rows.map(({ task_id, command_id }) => [task_id, command_id]))
 }
 
-/** $1 mission, $2 seconds until a verdict is late. The due time of a retry or a continuation, the end of a lease, a late verdict. */
+/** $1 mission, $2 and $3 as above, $4 a time or null: what was due by then waits for its hook. */
 const findOpen = statement<{ readonly is_open: boolean; readonly due_at: Date | null }>(
   'missions.find_open',
   `select exists (select from ${TASKS} as t where t.run_id = $1::uuid and t.state_type <> 'terminal') as is_open,
-  (select min(${dueOf('$2')}) from ${TASKS} as t
-    where t.run_id = $1::uuid and t.state in ('awaiting_retry', 'assigned', 'running', 'continuing', 'verifying') and t.state_type <> 'terminal') as due_at`,
+  (select min(t.due) from (select ${dueOf('$2', '$3')} as due from ${TASKS} as t
+    where t.run_id = $1::uuid and t.state in ('awaiting_retry', 'assigned', 'running', 'continuing', 'verifying') and t.state_type <> 'terminal') as t where $4::timestamptz is null or t.due > $4) as due_at`,
 )
-export async function readOpenTasks(sql: Sql, runId: string, verifySeconds: number) {
-  const [row] = await sql.run(findOpen, [runId, verifySeconds])
+export async function readOpenTasks(sql: Sql, runId: string, { verify, deadline }: LateAfter, after: Date | null) {
+  const [row] = await sql.run(findOpen, [runId, verify, deadline ?? null, after])
   return { isOpen: row?.is_open ?? false, dueAt: row?.due_at ?? null }
 }
 
@@ -298,7 +303,44 @@ export async function findCause(sql: Sql, failing: FailingTask): Promise<Failing
 export const keysOfTask = `array['mission:' || t.id || ':' || t.attempt_number, 'mission:' || t.id || ':' || (t.attempt_number + 1),
   'mission:' || t.id || ':' || t.attempt_number || ':accept', 'mission:' || t.id || ':' || t.attempt_number || ':verify:' || t.checks_passed]`
 
-/** $1 mission. Commands of attempts, of their reviews and of the gate that have not ended, also those that a turn has submitted that died. */
+/** The commands `c` of the hooks of the attempts of a mission. */
+export const hooksIn = (
+  run: string,
+) => `from ${TASKS} as t cross join lateral generate_series(1, t.attempt_number + 1) as n
+  join concord.commands as c on c.workspace_id = t.workspace_id
+    and c.idempotency_key in ('mission:' || t.id || ':' || n || ':before_run', 'mission:' || t.id || ':' || n || ':after_run')
+where t.run_id = ${run}`
+const hooksOf = `${hooksIn('$1::uuid')} and exists (select from ${RUNS} as r where r.id = $1::uuid and r.config->'hooks' <> '{}')`
+
+export type Hook = {
+  readonly command_id: string
+  readonly title: string
+  readonly attempt: number
+  readonly name: string
+  readonly status: string
+  readonly completed_at: Date | null
+  readonly error: string | null
+}
+const listHookRows = statement<Hook>(
+  'missions.list_hooks',
+  `select c.command_id, t.title, n as attempt, split_part(c.idempotency_key, ':', 4) as name, c.status, c.completed_at, c.error ${hooksOf}
+order by t.sequence_number, n, 4 limit 1000`,
+)
+export const listHooks = (sql: Sql, runId: string) => sql.run(listHookRows, [runId])
+
+/** $1 mission, $2 limit. Attempts that have ended and whose hook was not asked for. */
+const listUnhooked = statement<StoredTask & { readonly attempt: number }>(
+  'missions.list_unhooked',
+  `select t.*, n as attempt from ${TASKS} as t
+  cross join lateral generate_series(1, t.attempt_number - (t.state in ('queued', 'assigned', 'running', 'continuing'))::int) as n
+where t.run_id = $1::uuid and t.started_at is not null and t.carried_from_id is null
+  and not exists (select from concord.commands as c
+    where c.workspace_id = t.workspace_id and c.idempotency_key = 'mission:' || t.id || ':' || n || ':after_run')
+order by t.sequence_number, n limit $2`,
+)
+export const listEndedWithoutHook = (sql: Sql, runId: string, limit: number) => sql.run(listUnhooked, [runId, limit])
+
+/** $1 mission. Commands of attempts, of their reviews, of hooks and of the gate that have not ended, also those that a turn has submitted that died. */
 const listOpen = statement<{ readonly command_id: string; readonly cancellation_requested: boolean }>(
   'missions.list_open_commands',
   `select c.command_id, c.cancellation_requested from ${TASKS} as t join concord.commands as c on c.command_id in (t.command_id, t.review_command_id)
@@ -311,7 +353,9 @@ union
 select c.command_id, c.cancellation_requested from ${RUNS} as r
   join concord.commands as c on c.workspace_id = r.workspace_id
     and c.idempotency_key in ('mission:' || r.id || ':start:' || (r.plan->>'version'), 'mission:' || r.id || ':plan')
-where r.id = $1::uuid and c.completed_at is null`,
+where r.id = $1::uuid and c.completed_at is null
+union
+select c.command_id, c.cancellation_requested ${hooksOf} and c.completed_at is null`,
 )
 export const listOpenCommands = (sql: Sql, runId: string) => sql.run(listOpen, [runId])
 

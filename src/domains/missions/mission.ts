@@ -15,21 +15,29 @@ type MissionTaskSpec = Pick<PlanTask, 'temp_id' | 'run' | 'max_retries' | 'max_c
 /** What a worker says that it has used. */
 export type Reported = { readonly cost: string; readonly tokens: number }
 
-/** What a worker has submitted. The token tells a repeat of the same call from another one. */
-type Submission = {
+/** What a worker has submitted. */
+type Submission = { readonly output: JsonObject } & Reported
+
+/** Which submission was accepted, so that the same one again gets the same answer. */
+type Receipt = {
   readonly lease_token: string
   readonly attempt: number
-  readonly output: JsonObject
-} & Reported
+  readonly continuations: number
+  readonly digest: string
+}
 
 /** Without the plan, which may have 10,000 tasks: a turn never reads it. */
 export type StoredMission = Omit<RowOf<'missions.orchestration_runs', { readonly config: JsonObject }>, 'plan'> & {
   /** Its account. Null: it has no hard limit. */
   readonly budget: { readonly limit: string; readonly reserved: string; readonly spent: string } | null
 }
-export type StoredTask = Omit<Rows['missions.orchestration_tasks'], 'spec' | 'tools_requested' | 'submission'> & {
+export type StoredTask = Omit<
+  Rows['missions.orchestration_tasks'],
+  'spec' | 'tools_requested' | 'submission' | 'receipt'
+> & {
   readonly spec: MissionTaskSpec
   readonly submission: Submission | null
+  readonly receipt: Receipt | null
   readonly tools_requested: readonly string[] | null
   /** Read for views alone. */
   readonly agent_run_id?: string | null

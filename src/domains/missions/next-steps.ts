@@ -4,7 +4,27 @@ import { type Sql, statement } from '#store'
 import type { StoredMission } from './mission.ts'
 
 export const missionActions = ['approve', 'reject', 'pause', 'resume', 'raise_budget', 'cancel', 'fork'] as const
-type NextStep = { readonly do: (typeof missionActions)[number]; readonly who: string }
+type Action = (typeof missionActions)[number]
+type NextStep = { readonly do: Action; readonly who: string; readonly words: string }
+
+/** For people. */
+const wordsOf: Readonly<Record<Action, string>> = {
+  approve: 'approve the plan, so that it starts',
+  reject: 'reject the plan, which ends the mission',
+  pause: 'start nothing new until it is resumed',
+  resume: 'go on',
+  raise_budget: 'raise its limit, and go on',
+  cancel: 'end it and cancel what runs',
+  fork: 'run it again from one of its tasks',
+}
+const step = (action: Action, who: string): NextStep => ({ do: action, who, words: wordsOf[action] })
+
+/** Who ends a pause, as the end of a sentence. Empty: nothing holds the mission. */
+export function sayHeld({ state, created_by }: Pick<StoredMission, 'state' | 'created_by'>): string {
+  const who = `${showActor(created_by)} or an administrator`
+  if (state === 'paused') return ` It starts nothing until ${who} resumes it.`
+  return state === 'budget_exceeded' ? ` It starts nothing until ${who} raises its limit.` : ''
+}
 
 /** `approvers`: whom the gate asks now. Administrators can do everything that the requester can, but decide for nobody else. */
 export function nextOfMission(
@@ -12,13 +32,10 @@ export function nextOfMission(
   approvers: readonly string[] = [],
 ): readonly NextStep[] {
   const requester = showActor(created_by)
-  const own = (...actions: readonly NextStep['do'][]) => actions.map((action) => ({ do: action, who: requester }))
+  const own = (...actions: readonly Action[]) => actions.map((action) => step(action, requester))
   if (state_type === 'terminal') return state === 'failed' ? own('fork') : []
   const asked = approvers.map(showActor)
-  const decisions = (who: string): readonly NextStep[] => [
-    { do: 'approve', who },
-    { do: 'reject', who },
-  ]
+  const decisions = (who: string): readonly NextStep[] => [step('approve', who), step('reject', who)]
   switch (state) {
     case 'awaiting_approval':
       return [...asked.flatMap(decisions), ...own('cancel')]
@@ -32,7 +49,7 @@ export function nextOfMission(
       // The gate does not exist yet, and the settings say already who will be asked.
       const { autonomy, approver_role: role } = config
       const later: readonly NextStep[] =
-        autonomy === 'approve' ? [{ do: 'approve', who: typeof role === 'string' ? `role:${role}` : requester }] : []
+        autonomy === 'approve' ? [step('approve', typeof role === 'string' ? `role:${role}` : requester)] : []
       return [...later, ...own('cancel')]
     }
   }

@@ -1,7 +1,7 @@
 /** How the tasks of missions ended, by who did them, with which model and for which type of task: what to prefer next time. */
 import { z } from 'zod'
 import { type Db, scoped, statement } from '#store'
-import { missionTaskTypes } from './plan.ts'
+import { missionTaskTypes } from '#kernel/machines/mission'
 
 const MISSIONS_READ = 1_000
 const ROWS_MAX = 100

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { missionTaskTypes } from '#kernel/machines/mission'
 import { aPlan, planTask } from '#test/missions'
-import { autonomyLevels, readMissionConfig, warnOfSettings } from './config.ts'
-import { checkPlan, dependencyTypes, missionTaskTypes, type PlanTask, readPlan, strategies } from './plan.ts'
+import { autonomyLevels, missionConfig, modelOf, readMissionConfig, warnOfSettings } from './config.ts'
+import { checkPlan, dependencyTypes, type PlanTask, readPlan, strategies } from './plan.ts'
 import { fillReferences } from './references.ts'
 import { decideAutonomy } from './start-plan.ts'
 
@@ -201,6 +202,44 @@ describe('plans of missions', () => {
     assert.ok(!refused.ok)
     assert.equal(refused.path, 'config.timeouts')
     assert.ok(!readMissionConfig({ autonomy: 'wild' }).ok)
+  })
+
+  test('[MIS-067] without settings a mission has these', () => {
+    assert.deepEqual(missionConfig.parse({}), {
+      autonomy: 'approve',
+      auto_approve_threshold: '0',
+      retry: {
+        max_retries: 3,
+        max_continuations: 10,
+        base_seconds: 10,
+        cap_seconds: 300,
+        continuation_delay_seconds: 1,
+      },
+      timeouts: { task_stall_seconds: 300, task_assign_seconds: 120, verify_seconds: 180, run_resolve_seconds: 60 },
+      verification: { pass_threshold: 0.8, human_threshold: 0.5 },
+      model_preferences: {},
+      auto_accept: false,
+      notifications: [],
+      hooks: {},
+    })
+    const limits = { hard_limit: '10.00', soft_limit: '8.00', per_task_limit: '1.00' }
+    const read = missionConfig.parse({ budget: limits, priority: 'low' })
+    assert.deepEqual([read.budget, read.priority], [limits, 'low'])
+  })
+
+  test('[MIS-083] a model is that of the task, of its type, of the mission, or else of the agent; another may follow a refused output', () => {
+    const models = { default: 'small', coding: 'coder', after_refusal: 'large' }
+    const { model_preferences } = missionConfig.parse({ model_preferences: models })
+    const task = { model_override: null, task_type: 'writing', failure_type: null } as const
+    const cases = [
+      [{ ...task, model_override: 'own', task_type: 'coding' }, 'own'],
+      [{ ...task, task_type: 'coding' }, 'coder'],
+      [{ ...task, failure_type: 'infrastructure' }, 'small'],
+      [{ ...task, failure_type: 'quality', model_override: 'own' }, 'large'],
+    ] as const
+    for (const [each, model] of cases) assert.equal(modelOf(each, { model_preferences }), model)
+    assert.equal(modelOf(task, { model_preferences: {} }), null)
+    assert.ok(!readMissionConfig({ model_preferences: { cooking: 'x' } }).ok)
   })
 
   test('[MIS-069] three levels of autonomy, below, at and above the threshold', () => {

@@ -3,22 +3,13 @@ import { z } from 'zod'
 import { slugField, textField } from '#contract'
 import { type GraphNode, validateGraph } from '#kernel/dag/graph'
 import { triggerRules } from '#kernel/dag/readiness'
+import { missionTaskTypes } from '#kernel/machines/mission'
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { checkChecks, checkList } from './checks.ts'
 import { money, sayUnknown } from './config.ts'
 import { type ResultReference, referencesIn } from './references.ts'
 
-export const missionTaskTypes = [
-  'research',
-  'analysis',
-  'writing',
-  'coding',
-  'verification',
-  'review',
-  'synthesis',
-  'other',
-] as const
 export const dependencyTypes = ['data', 'ordering'] as const
 export const strategies = ['sequential', 'parallel', 'mixed'] as const
 
@@ -244,7 +235,11 @@ function checkReference(
  * A missing field can still be supplied by a person, as in a command. What a reference is part of is known only when its result is. The messages of Zod name
  * types and limits, never the value.
  */
-function checkPayload(payload: JsonObject, contract: ReturnType<PayloadOf>, path: string): readonly PlanFinding[] {
+export function checkPayload(
+  payload: JsonObject,
+  contract: ReturnType<PayloadOf>,
+  path: string,
+): readonly PlanFinding[] {
   const parsed = contract?.safeParse(payload)
   if (!parsed || parsed.success) return []
   const references = referencesIn(payload).map(({ steps }) => steps)

@@ -10,6 +10,7 @@ import { reconcile } from '#turns'
 import { Batch } from './batch.ts'
 import { MISSION_KIND, MISSION_QUEUE } from './deps.ts'
 import { NOBODY } from './events.ts'
+import { hooksIn } from './mission-task.ts'
 import { bringForward, lockMission, overdueMissions, type StoredTask } from './mission.ts'
 
 const RUNS = 'missions.orchestration_runs'
@@ -50,13 +51,14 @@ const waited = `make_interval(secs => case when jsonb_typeof(r.config #> '{timeo
   then least(greatest((r.config #>> '{timeouts,run_resolve_seconds}')::numeric, 1), 86400)::float8 else ${RESOLVE_SECONDS} end)`
 
 /** $1 now, $2 limit, $3 one mission or null. No turn is due, nothing happened for a while, and there is work: the outcome, or a task that can move. The rules
- * of all tasks are read only where nothing else is under way. */
+ * of all tasks are read only where nothing else is under way. A hook that runs or waits for a person wakes its mission itself. */
 const listStalled = statement<{ readonly id: string; readonly since: Date }>(
   'missions.list_stalled',
   `select r.id, last.created_at as since from ${RUNS} as r
   cross join lateral (select e.created_at from missions.orchestration_events as e where e.run_id = r.id order by e.id desc limit 1) as last
 where r.state_type <> 'terminal' and ($3::uuid is null or r.id = $3) and (r.run_after is null or r.run_after > $1)
   and last.created_at <= $1::timestamptz - ${waited}
+  and (coalesce(r.config->'hooks', '{}') = '{}' or not exists (select ${hooksIn('r.id')} and c.completed_at is null))
   and case when r.state = 'running' then
     not exists (select from ${TASKS} as t where t.run_id = r.id and t.state_type <> 'terminal')
     or exists (select from ${TASKS} as t left join concord.commands as c on c.command_id = t.command_id

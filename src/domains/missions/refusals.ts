@@ -10,6 +10,10 @@ export const missionRefusals = {
   'missions.action.not_allowed': ['forbidden', 'Ask the requester of the mission, or an administrator.'],
   'missions.task.not_found': ['not_found', 'Take the id from the claim, or from the tasks of the mission.'],
   'missions.task.wrong_state': ['conflict', 'Read `facts.state`: the call does not fit this state of the task.'],
+  'missions.hook.failed': [
+    'conflict',
+    'Read the command of the hook. Correct its cause, then fork the mission from this task.',
+  ],
   'missions.lease.stale': ['conflict', 'Stop the work and claim again. Another worker may have the task.'],
   'missions.output.artifact_unknown': ['invalid', 'Name an artifact of this workspace, or leave the field out.'],
   'missions.card.not_found': ['not_found', 'GET /board shows the cards.'],

@@ -1,6 +1,7 @@
 /** Which report follows from the end of a task, and the text of the report of a mission. Pure. */
 import { cutText } from '#kernel/cut-text'
 import { formatInstant } from '#kernel/instant'
+import type { Hook } from './mission-task.ts'
 import type { StoredMission, StoredTask } from './mission.ts'
 
 export const reportTypes = ['standup', 'research', 'incident', 'summary', 'delivery', 'audit'] as const
@@ -34,7 +35,7 @@ export const reportTypeOfMission = ({ state }: Pick<StoredMission, 'state'>): Re
 const SHOWN_CHARS = 400
 const SHOWN_TASKS = 1_000
 
-export function reportText(run: StoredMission, tasks: readonly StoredTask[]): string {
+export function reportText(run: StoredMission, tasks: readonly StoredTask[], hooks: readonly Hook[]): string {
   const facts = [
     ['State', run.state],
     ['Tasks', `${run.tasks_completed} of ${run.task_count} completed, ${run.tasks_failed} failed`],
@@ -45,13 +46,22 @@ export function reportText(run: StoredMission, tasks: readonly StoredTask[]): st
   ].flatMap(([name, value]) => (value === null ? [] : [`- ${name}: ${value}`]))
   const shown = tasks.slice(0, SHOWN_TASKS).map(sayTask)
   const left = tasks.length > SHOWN_TASKS ? [`${tasks.length - SHOWN_TASKS} more tasks are not shown here.`] : []
-  return `${[`# ${run.title}`, run.goal, facts.join('\n'), '## Tasks', ...shown, ...left].join('\n\n')}\n`
+  const broken = hooks
+    .filter(({ completed_at, status }) => completed_at !== null && status !== 'succeeded')
+    .map(
+      ({ name, attempt, title, status, error }) =>
+        `- ${name} of attempt ${attempt} of ${title}: ${status}. ${error ?? ''}`,
+    )
+  const failed = broken.length === 0 ? [] : ['## Hooks that failed', broken.join('\n')]
+  return `${[`# ${run.title}`, run.goal, facts.join('\n'), '## Tasks', ...shown, ...left, ...failed].join('\n\n')}\n`
 }
 
-function sayTask({ sequence_number, title, state, output_summary, output_ref, error_message }: StoredTask): string {
+function sayTask(task: StoredTask): string {
+  const { sequence_number, title, state, output_summary, output_ref, error_message, failure_type } = task
+  const kind = failure_type === null ? '' : ` (${failure_type})`
   const said = state === 'completed' ? output_summary : (error_message ?? output_summary)
   return [
-    `### ${sequence_number}. ${title}: ${state}`,
+    `### ${sequence_number}. ${title}: ${state}${kind}`,
     ...(said === null ? [] : [cutText(said, SHOWN_CHARS)]),
     ...(output_ref === null ? [] : [`Output: ${output_ref}`]),
   ].join('\n\n')

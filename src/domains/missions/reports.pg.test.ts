@@ -7,7 +7,7 @@ import { cancelCommand } from '#domains/commands'
 import { aBlobFolder, CONTENT_BYTES_MAX } from '#test/artifacts'
 import { aPlan, type MissionRoom, openMissionRoom, planTask } from '#test/missions'
 import { accepted, TRACE } from '#test/tenant'
-import { missionTaskTypes } from './plan.ts'
+import { missionTaskTypes } from '#kernel/machines/mission'
 import { fileReport, listReports, readMissionReport } from './reports.ts'
 
 const DEATHS = 12

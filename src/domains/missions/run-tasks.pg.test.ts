@@ -9,6 +9,9 @@ import { aPlan, type MissionRoom, openMissionRoom, planTask } from '#test/missio
 import { accepted, TRACE } from '#test/tenant'
 import { MISSION_KIND } from './deps.ts'
 import { openMissionDrive } from './drive-mission.ts'
+import { listHooks } from './mission-task.ts'
+import { reportText } from './report-text.ts'
+import { wakeStalledMissions } from './reconcile-missions.ts'
 
 class Died extends Error {}
 
@@ -247,5 +250,72 @@ describe('attempts of mission tasks', () => {
     const queued = plans[texts.length + texts.findIndex(({ name }) => name === 'missions.list_queued')] ?? ''
     assert.match(queued, /orchestration_tasks_run_order_ix/)
     assert.doesNotMatch(queued, /Sort/)
+  })
+
+  test('[MIS-015] a hook that fails before an attempt stops it; one that fails after it is recorded, and changes nothing', async () => {
+    const hook = (name: string, more: object = {}) => ({ task: 'Step', payload: { name, ...more } })
+    const attempt = { $from: 'attempt', path: '/temp_id' }
+    const hooks = { before_run: hook('before', { from: attempt }), after_run: hook('after') }
+    room.plays.set('after', 'fails').delete('before')
+    room.calls.length = 0
+    const plan = () => aPlan(planTask('a'), planTask('b', { depends_on: ['a'] }))
+    const passed = await room.run(plan(), { hooks, notifications: ['completed', 'failed'] })
+    assert.equal(passed.state, 'completed')
+    assert.deepEqual(room.calls, ['before', 'a', 'after', 'before', 'b', 'after'])
+    const done = await listHooks(room.db, passed.id)
+    assert.deepEqual(
+      done.map(({ name, attempt: number, title, status }) => [name, number, title, status]),
+      [
+        ['after_run', 1, 'a', 'failed'],
+        ['before_run', 1, 'a', 'succeeded'],
+        ['after_run', 1, 'b', 'failed'],
+        ['before_run', 1, 'b', 'succeeded'],
+      ],
+    )
+    const [result] = await room.rows<{ from: string }>(
+      `select result->>'from' as from from concord.commands where command_id = $1`,
+      [done[1]?.command_id],
+    )
+    assert.equal(result?.from, 'a', 'a hook knows its attempt')
+    assert.match(reportText(passed, await room.tasksOf(passed.id), done), /after_run of attempt 1 of a: failed/)
+    room.plays.set('before', 'fails').delete('after')
+    room.calls.length = 0
+    const stopped = await room.run(plan(), { hooks, notifications: ['completed'] })
+    assert.deepEqual([stopped.state, room.calls], ['failed', ['before', 'after']])
+    const notices = await room.rows<{ subject: string; recipient: string }>(
+      `select request_payload->>'subject' as subject, request_payload->>'recipient' as recipient from concord.connector_invocations
+where command_id = any($1::uuid[])`,
+      [[passed.command_id, stopped.command_id]],
+    )
+    assert.deepEqual(notices, [{ subject: 'The mission "Release 2.4" is completed', recipient: passed.created_by }])
+    const [a] = await room.tasksOf(stopped.id)
+    assert.deepEqual([a?.state, a?.command_id], ['failed', null])
+    assert.match(a?.error_message ?? '', /The hook before_run is failed: .*before fails/)
+  })
+
+  test('[MIS-015] a repeated attempt has its hooks again, and a hook that waits for a person holds it without a turn', async () => {
+    room.plays.set('breaking', 'breaks').set('asks', 'waits')
+    const hooks = { before_run: { task: 'Step', payload: { name: 'asks' } } }
+    const { id } = await room.run(aPlan(planTask('breaking')), { hooks })
+    const [asked] = await listHooks(room.db, id)
+    assert.ok(asked)
+    assert.deepEqual([asked.status, await room.statesOf(id)], ['waiting_for_approval', { breaking: 'queued' }])
+    room.clock.travel(86_400_000)
+    await wakeStalledMissions(room.world, { traceId: TRACE })
+    const told = (await room.eventsOf(id)).map(({ event_type }) => event_type)
+    assert.ok(!told.includes('stall_detected'), 'a mission that waits for a person does not stand still')
+    await room.decide(asked.command_id, 'approved')
+    await room.rest()
+    const [task] = await room.tasksOf(id)
+    await exhaust(task?.command_id ?? '')
+    room.clock.travel(600_000)
+    await wake(id)
+    const [, second] = await listHooks(room.db, id)
+    assert.deepEqual([second?.attempt, second?.status], [2, 'waiting_for_approval'])
+    await room.decide(second?.command_id ?? '', 'rejected')
+    await room.rest()
+    assert.deepEqual([(await room.missionOf(id)).state, await room.statesOf(id)], ['failed', { breaking: 'failed' }])
+    const wrong = { hooks: { after_run: { task: 'Stepp', payload: {} } } }
+    await assert.rejects(room.create(aPlan(planTask('x')), wrong), /missions.config.invalid.*Did you mean "Step"/)
   })
 })

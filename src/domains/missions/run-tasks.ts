@@ -2,7 +2,8 @@
 import type { MissionDeps } from './deps.ts'
 import { dispatch, retryDue } from './dispatch.ts'
 import { conclude } from './end-mission.ts'
-import { listEndedAttempts, listReadyOf, readOpenTasks } from './mission-task.ts'
+import { runAfter } from './hooks.ts'
+import { listEndedAttempts, listHooks, listReadyOf, readOpenTasks } from './mission-task.ts'
 import { lockMission, setDue } from './mission.ts'
 import { coordinator } from './plan-rows.ts'
 import { BATCH, settle } from './settle.ts'
@@ -14,6 +15,7 @@ export async function work(deps: MissionDeps, found: Found): Promise<Taken> {
   const { run, config } = found
   const { db, now } = deps.commands
   if ((await listEndedAttempts(db, run.id, 1)).length > 0) return settle(deps, found)
+  await runAfter(deps, found)
   if (run.state !== 'running') return restUntil(deps, run, null)
   if (await verify(deps, found)) return undefined
   if ((await listReadyOf(db, run.id, 1)).length > 0) return release(deps, found)
@@ -23,7 +25,12 @@ export async function work(deps: MissionDeps, found: Found): Promise<Taken> {
   const rest = await db.transaction(async (tx) => {
     // Under the lock: a worker that claims a task meanwhile brings the turn at the end of its lease forward afterwards.
     await lockMission(tx, run.id)
-    const { isOpen, dueAt } = await readOpenTasks(tx, run.id, config.timeouts.verify_seconds)
+    const late = { verify: config.timeouts.verify_seconds, deadline: config.timeouts.task_deadline_seconds }
+    const hooks = config.hooks.before_run || config.hooks.after_run ? await listHooks(tx, run.id) : []
+    const isHooked = hooks.some(({ completed_at }) => completed_at === null)
+    // What was due waits for its hook, whose end wakes the mission.
+    const { isOpen: isLeft, dueAt } = await readOpenTasks(tx, run.id, late, isHooked ? now() : null)
+    const isOpen = isLeft || isHooked
     // A time that has come meanwhile is due at once.
     const until = dueAt === null ? null : new Date(Math.max(dueAt.getTime(), now().getTime()))
     if (isOpen) await setDue(tx, run.id, until)

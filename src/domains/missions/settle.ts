@@ -3,12 +3,12 @@ import { redactPayload } from '#domains/commands'
 import { canonicalJson } from '#kernel/canonical-json'
 import { decideCounterStep, type EndState } from '#kernel/dag/readiness'
 import { encodeId } from '#kernel/ids'
-import type { JsonObject, JsonValue } from '#kernel/json-value'
+import type { JsonValue } from '#kernel/json-value'
 import type { Tx } from '#store'
 import { type Batch, type MissionActor, NO_LEASE } from './batch.ts'
 import { cutSummary } from './cards.ts'
 import { digestOutput } from './checks.ts'
-import { type AttemptEnd, decideAttempt } from './decide-attempt.ts'
+import { type AttemptEnd, decideAttempt, sayCrash } from './decide-attempt.ts'
 import type { MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { type EndedAttempt, listEndedAttempts, listWaitingFor } from './mission-task.ts'
@@ -38,7 +38,7 @@ export function settle(deps: MissionDeps, { run, origin, config }: Found): Promi
           output_checksum: digest(attempt),
           tokens: usage[index]?.tokens ?? 0,
         },
-        decideAttempt(attempt, config, runsMax(deps, attempt)),
+        decideAttempt(attempt, config, runsMax(deps, attempt), at),
         at,
         traceId,
       )
@@ -72,10 +72,6 @@ function settleAttempt(batch: Batch, attempt: Settled, next: AttemptEnd, at: Dat
   const worker: MissionActor = { id: encodeId('command', task.command_id ?? ''), kind: 'agent', traceId }
   const system: MissionActor = { id: NOBODY, kind: 'system', traceId }
   const message = cutSummary(attempt.error ?? `The command is ${attempt.status}.`)
-  const tookMs = task.started_at === null ? null : Math.max(0, at.getTime() - task.started_at.getTime())
-  const crashed = (errorType: string, more: JsonObject) => ({
-    task_crashed: { error_type: errorType, error_message: message, duration_ms: tookMs, ...more },
-  })
   switch (next.kind) {
     case 'completed': {
       // A worker may have sent one with its submission.
@@ -93,7 +89,7 @@ function settleAttempt(batch: Batch, attempt: Settled, next: AttemptEnd, at: Dat
         by: { id: NOBODY, kind: 'verifier', traceId },
         at,
         payloads: { task_verification_passed: { score: null, verifier_feedback: null } },
-        set: { verified_by: 'auto' },
+        set: { verified_by: 'auto', failure_type: null },
       })
     }
     case 'cancelled':
@@ -104,24 +100,14 @@ function settleAttempt(batch: Batch, attempt: Settled, next: AttemptEnd, at: Dat
         set: { error_message: message },
       })
     case 'retry':
-      return batch.task(task, 'awaiting_retry', {
-        by: system,
-        at,
-        payloads: crashed(next.errorType, { final: false, retries_remaining: next.retriesRemaining }),
-        set: { error_message: message, due_at: new Date(at.getTime() + next.delayMs) },
-      })
+      return batch.task(task, 'awaiting_retry', { by: system, at, ...sayCrash(task, next, message, at) })
     case 'failed':
-      return batch.task(task, 'failed', {
-        by: system,
-        at,
-        payloads: crashed(next.errorType, { final: true, retries_remaining: 0 }),
-        set: { error_message: message },
-      })
+      return batch.task(task, 'failed', { by: system, at, ...sayCrash(task, next, message, at) })
   }
 }
 
 /** An attempt of a worker can end before it runs, for example because a person rejected its command. */
-function toRunning(batch: Batch, task: StoredTask, at: Date, traceId: string): StoredTask {
+export function toRunning(batch: Batch, task: StoredTask, at: Date, traceId: string): StoredTask {
   const assigned = { agent_id: null, agent_type: null, model: task.model_override, board_task_id: task.board_task_id }
   const system: MissionActor = { id: NOBODY, kind: 'system', traceId }
   const agent: MissionActor = { id: NOBODY, kind: 'agent', traceId }

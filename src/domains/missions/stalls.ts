@@ -2,21 +2,29 @@
  * What stands still: a claimed task that no worker starts, an attempt without a heartbeat, a verdict that does not come. Each is a due time of the mission. An
  * attempt of the catalog is a command, which has its own time limits, and a command may wait for a person for days: neither has a lease.
  */
+import { cancelCommand, COMMAND_KIND } from '#domains/commands'
+import { bySystem } from '#kernel/actor'
 import type { ErrorClass } from '#kernel/error-classes'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { zeroMoney } from '#kernel/money'
-import { COMMAND_KIND } from '#domains/commands'
 import type { Batch, MissionActor } from './batch.ts'
 import { cutSummary } from './cards.ts'
 import type { MissionConfig } from './config.ts'
-import { decideAttempt } from './decide-attempt.ts'
+import {
+  decideAttempt,
+  decideUnstarted,
+  type FailedAttempt,
+  findTimeLimit,
+  leaseOf,
+  sayCrash,
+} from './decide-attempt.ts'
 import type { MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { listLateTasks } from './mission-task.ts'
 import type { StoredTask } from './mission.ts'
 import { coordinator } from './plan-rows.ts'
-import { BATCH, cascade, type Ended } from './settle.ts'
+import { BATCH, cascade, type Ended, toRunning } from './settle.ts'
 import { settleUsage } from './spending.ts'
 import { type Found, write } from './turn.ts'
 import { maxCostOf } from './usage.ts'
@@ -32,30 +40,23 @@ export type Crash = {
   /** What decides about a retry. Default: `errorType`. */
   readonly errorClass?: ErrorClass
   readonly message: string
+  /** There is no other attempt. */
+  readonly isFinal?: boolean
 }
 
 /** An attempt of a worker has failed. It is retried while retries are left, if its error is one of the infrastructure. */
 export function crash(
   batch: Batch,
   task: StoredTask,
-  { by, errorType, errorClass, message }: Crash,
-  config: Pick<MissionConfig, 'retry'>,
+  { by, errorType, errorClass, message, isFinal = false }: Crash,
+  config: Pick<MissionConfig, 'retry' | 'timeouts'>,
   at: Date,
 ): StoredTask {
-  const next = decideAttempt({ task, status: 'failed', error_class: errorClass ?? errorType }, config, RUNS_MAX)
-  const isAgain = next.kind === 'retry'
-  const to = isAgain ? 'awaiting_retry' : 'failed'
+  const failed = { task, status: 'failed', error_class: errorClass ?? errorType }
+  const decided = decideAttempt(failed, config, isFinal ? 1 : RUNS_MAX, at) as FailedAttempt
+  const to = decided.kind === 'retry' ? 'awaiting_retry' : 'failed'
   if (by.kind === 'reconciler') noteStall(batch, task, to, at, by)
-  const task_crashed = {
-    error_type: errorType,
-    error_message: message,
-    duration_ms: task.started_at === null ? null : Math.max(0, at.getTime() - task.started_at.getTime()),
-    final: !isAgain,
-    retries_remaining: isAgain ? next.retriesRemaining : 0,
-  }
-  const due_at = isAgain ? later(at, next.delayMs / 1_000) : null
-  const set = { error_message: message, due_at }
-  return batch.task(task, to, { by, at, payloads: { task_crashed }, set })
+  return batch.task(task, to, { by, at, ...sayCrash(task, { ...decided, errorType }, message, at) })
 }
 
 const stallOf = ({ id, state, last_heartbeat_at, updated_at }: StoredTask, action: string) => ({
@@ -75,13 +76,18 @@ function noteStall(batch: Batch, task: StoredTask, action: string, at: Date, by:
 export async function handleLate(deps: MissionDeps, found: Found): Promise<boolean> {
   const { run, origin, config } = found
   const { db, now, wake } = deps.commands
-  const { verify_seconds } = config.timeouts
-  if ((await listLateTasks(db, run.id, now(), verify_seconds, 1)).length === 0) return false
+  const { verify_seconds: verify, task_deadline_seconds: deadline } = config.timeouts
+  const seen = await listLateTasks(db, run.id, now(), { verify, deadline }, BATCH)
+  if (seen.length === 0) return false
   const traceId = origin.context.trace_id
+  const cancelled = await cancelLate(deps, found, seen)
   await write(deps, run, async (batch, at, tx) => {
-    const late = await listLateTasks(tx, run.id, at, verify_seconds, BATCH)
+    const late = await listLateTasks(tx, run.id, at, { verify, deadline }, BATCH)
+    const open = late.filter(
+      ({ id, lease_token, state }) => lease_token !== null || state === 'verifying' || cancelled.has(id),
+    )
     // Nobody reports what a lost worker has used. Its reservation counts as spent.
-    const lost = late.filter(({ state }) => state === 'running')
+    const lost = open.filter(({ state, lease_token }) => state === 'running' && lease_token !== null)
     const usage = lost.map((task) => ({
       task,
       attempt: task.attempt_number,
@@ -90,7 +96,7 @@ export async function handleLate(deps: MissionDeps, found: Found): Promise<boole
     }))
     await settleUsage(tx, batch, config, usage, { at, traceId })
     const ended: Ended[] = []
-    for (const task of late) {
+    for (const task of open) {
       const moved = handle(batch, task, config, at, traceId)
       if (moved.state !== 'failed') continue
       ended.push({ id: moved.id, state: 'failed' })
@@ -103,36 +109,46 @@ export async function handleLate(deps: MissionDeps, found: Found): Promise<boole
   return true
 }
 
-function handle(batch: Batch, task: StoredTask, config: MissionConfig, at: Date, traceId: string): StoredTask {
-  const by: MissionActor = { id: NOBODY, kind: 'reconciler', traceId }
-  switch (task.state) {
-    case 'continuing':
-      return batch.task(task, 'running', {
-        by: { id: NOBODY, kind: 'system', traceId },
-        at,
-        payloads: { task_resumed: { continuation_count: task.continuation_count } },
-        set: { lease_until: later(at, config.timeouts.task_stall_seconds) },
-      })
-    case 'assigned': {
-      const payloads = { stall_detected: stallOf(task, 'queued'), task_queued: { unblocked_by: null } }
-      return batch.task(task, 'queued', { by, at, payloads })
-    }
-    case 'verifying': {
-      noteStall(batch, task, 'awaiting_human', at, by)
-      const reason = 'No verdict came in time.'
-      const payloads = { task_human_review_requested: { reason, score: null } }
-      return batch.task(task, 'awaiting_human', {
-        by,
-        at,
-        payloads,
-        set: { error_message: reason, review_command_id: null },
-      })
-    }
-    default: {
-      const message = cutSummary(`The worker ${task.worker_id ?? ''} sent no heartbeat.`)
-      return crash(batch, task, { by, errorType: 'timeout', message }, config, at)
-    }
+/** The commands of tasks of the catalog that are past their deadline are cancelled. One that has ended meanwhile is settled. */
+async function cancelLate({ commands }: MissionDeps, { run, origin }: Found, late: readonly StoredTask[]) {
+  const cancelled = new Set<string>()
+  for (const { id, state, lease_token, command_id: commandId } of late) {
+    if (state !== 'running' || lease_token !== null || commandId === null) continue
+    const asked = { workspaceId: run.workspace_id, commandId, reason: 'its task is past its deadline' }
+    if ((await cancelCommand(commands, bySystem(origin.context.trace_id), asked)).ok) cancelled.add(id)
   }
+  return cancelled
 }
 
-export const later = (at: Date, seconds: number) => new Date(at.getTime() + seconds * 1_000)
+function handle(batch: Batch, task: StoredTask, config: MissionConfig, at: Date, traceId: string): StoredTask {
+  const by: MissionActor = { id: NOBODY, kind: 'reconciler', traceId }
+  if (task.state === 'verifying') {
+    noteStall(batch, task, 'awaiting_human', at, by)
+    const reason = 'No verdict came in time.'
+    const payloads = { task_human_review_requested: { reason, score: null } }
+    const set = { error_message: reason, review_command_id: null }
+    return batch.task(task, 'awaiting_human', { by, at, payloads, set })
+  }
+  const limit = findTimeLimit(task, config, at)
+  if (task.state === 'continuing' && limit === 'stall')
+    return batch.task(task, 'running', {
+      by: { id: NOBODY, kind: 'system', traceId },
+      at,
+      payloads: { task_resumed: { continuation_count: task.continuation_count } },
+      set: { lease_until: leaseOf(task, config, at) },
+    })
+  const isUnstarted = task.state === 'assigned' && limit !== 'deadline'
+  if (isUnstarted && decideUnstarted(task) === 'offer') {
+    const payloads = { stall_detected: stallOf(task, 'queued'), task_queued: { unblocked_by: null } }
+    return batch.task(task, 'queued', { by, at, payloads, set: { returns: task.returns + 1 } })
+  }
+  const message = isUnstarted
+    ? `It was claimed ${task.returns + 1} times, and no worker started it.`
+    : limit === 'stall'
+      ? cutSummary(`The worker ${task.worker_id ?? ''} sent no heartbeat.`)
+      : limit === 'attempt'
+        ? `The attempt took longer than ${config.timeouts.task_attempt_seconds} seconds.`
+        : `The task took longer than ${config.timeouts.task_deadline_seconds} seconds.`
+  const crashed = { by, errorType: 'timeout', message, isFinal: limit === 'deadline' }
+  return crash(batch, toRunning(batch, task, at, traceId), crashed, config, at)
+}

@@ -28,7 +28,7 @@ export type Origin = Pick<
   readonly gate_error: string | null
   /** A person has changed the plan since its start was asked for. */
   readonly is_gate_stale: boolean
-  /** The command that made the plan, if it read untrusted content. */
+  /** The command that made the plan, or that of the mission that is forked with its plan, if it read untrusted content. */
   readonly labelled_plan_id: string | null
 }
 
@@ -37,7 +37,13 @@ export const findOrigin = statement<Origin>(
   'missions.find_origin',
   `select c.command_id, c.requested_by, c.ingress, c.cancellation_requested, c.completed_at, c.status, c.error, c.context, g.status as gate_status, g.error as gate_error,
   coalesce(case when r.state_type = 'pending' then g.payload->>'plan_version' <> r.plan->>'version' end, false) as is_gate_stale,
-  (select p.command_id from concord.commands as p where p.workspace_id = r.workspace_id and p.idempotency_key = 'mission:' || r.id || ':plan' and p.labels <> '[]') as labelled_plan_id,
+  (with recursive up (id, origin_id) as (
+    select r.id, case when c.payload ?| array['plan', 'plan_hash'] then null else r.forked_from_id end
+    union all
+    select u.id, case when o.payload ?| array['plan', 'plan_hash'] then null else u.forked_from_id end
+    from up join missions.orchestration_runs as u on u.id = up.origin_id join concord.commands as o on o.command_id = u.command_id)
+  select p.command_id from up join concord.commands as p on p.workspace_id = r.workspace_id and p.idempotency_key = 'mission:' || up.id || ':plan'
+  where p.labels <> '[]' limit 1) as labelled_plan_id,
   exists (select from concord.domain_effects as f where f.command_id = c.command_id and f.status <> 'planned') as is_begun,
   case when c.cancellation_requested or g.status = 'cancelled' then (select e.actor from concord.domain_events as e
     where e.command_id = case when c.cancellation_requested then c.command_id else g.command_id end

@@ -10,18 +10,19 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
 import { Batch, type MissionActor, NO_LEASE } from './batch.ts'
 import { cutSummary } from './cards.ts'
+import { digestOutput } from './checks.ts'
 import { type MissionConfig, readMissionConfig } from './config.ts'
+import { later, leaseOf } from './decide-attempt.ts'
 import { MISSION_KIND, MISSION_QUEUE, type MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { bringForward, lockMission, type Reported, type StoredTask } from './mission.ts'
 import { coordinator } from './plan-rows.ts'
 import { cascade } from './settle.ts'
 import { settleUsage } from './spending.ts'
-import { type Crash, crash, later } from './stalls.ts'
+import { type Crash, crash } from './stalls.ts'
 import { maxCostOf, reported } from './usage.ts'
 
 const TASKS = 'missions.orchestration_tasks'
-/** A worker that stopped with work left goes on after this time. */
 
 export type LeaseHolder = {
   readonly workspaceId: string
@@ -74,12 +75,12 @@ type Held = {
   readonly by: MissionActor
 }
 
-/** Nothing is written unless the caller holds the lease. `isRepeat` accepts the same call again. */
+/** Nothing is written unless the caller holds the lease. `answerAgain` has the answer to a call that is repeated. */
 function underLease(
   { commands: { db, now } }: MissionDeps,
   holder: LeaseHolder,
   work: (held: Held) => Decision<StoredTask> | Promise<Decision<StoredTask>>,
-  isRepeat: (task: StoredTask) => boolean = () => false,
+  answerAgain: (task: StoredTask) => StoredTask | undefined = () => undefined,
 ): Promise<Decision<StoredTask>> {
   return db.transaction(async (tx): Promise<Decision<StoredTask>> => {
     const known = await findTaskOf(tx, holder)
@@ -87,7 +88,8 @@ function underLease(
     const found = run && (await findTaskOf(tx, holder))
     if (!found) return refuseMissingTask()
     const { is_cancelled, ...task } = found
-    if (isRepeat(task)) return accept(task)
+    const again = answerAgain(task)
+    if (again) return accept(again)
     const { leaseToken, attempt, traceId } = holder
     const isHeld = task.lease_token === leaseToken && task.attempt_number === attempt
     // A worker whose command was cancelled stops, also before the mission has a turn.
@@ -110,7 +112,8 @@ export function startTask(
   deps: MissionDeps,
   { model, ...holder }: LeaseHolder & { readonly model?: string | undefined },
 ) {
-  const isRunning = ({ state, lease_token }: StoredTask) => state === 'running' && lease_token === holder.leaseToken
+  const isRunning = (task: StoredTask) =>
+    task.state === 'running' && task.lease_token === holder.leaseToken ? task : undefined
   return underLease(
     deps,
     holder,
@@ -124,9 +127,11 @@ export function startTask(
         const model_fallback = { task_id, requested_model: asked, fallback_model: model, reason }
         batch.note('model_fallback', { by, at, payloads: { model_fallback } }, task.id)
       }
+      const begun = { started_at: task.started_at ?? at, attempt_started_at: at }
       const set = {
         last_heartbeat_at: at,
-        lease_until: later(at, config.timeouts.task_stall_seconds),
+        attempt_started_at: at,
+        lease_until: leaseOf(begun, config, at),
         ...(isOther && { model_override: model }),
       }
       const payloads = { task_started: { attempt_number: task.attempt_number } }
@@ -140,7 +145,7 @@ export function startTask(
 export function keepTask(deps: MissionDeps, holder: LeaseHolder) {
   return underLease(deps, holder, ({ batch, task, config, at }) => {
     if (task.state === 'assigned') return accept(task)
-    const until = later(at, config.timeouts.task_stall_seconds)
+    const until = leaseOf(task, config, at)
     const lease_until = task.lease_until !== null && task.lease_until > until ? task.lease_until : until
     const kept = { ...task, last_heartbeat_at: at, lease_until }
     // A heartbeat is no news: who has read the task before it holds the newest version.
@@ -173,7 +178,7 @@ export function continueTask(deps: MissionDeps, { tokens, ...holder }: LeaseHold
         continuation_count,
         due_at,
         last_heartbeat_at: at,
-        lease_until: later(due_at, config.timeouts.task_stall_seconds),
+        lease_until: leaseOf(task, config, due_at),
       },
     })
     const wake = { tx, delayMs: continuation_delay_seconds * 1_000, queue: MISSION_QUEUE }
@@ -194,13 +199,21 @@ const findArtifact = statement<{ readonly found: boolean }>(
   `select true as found from concord.artifacts where artifact_id = $1::uuid and workspace_id = $2::uuid`,
 )
 
-/** The same submission again is accepted: its answer may have been lost. */
+/** The same submission again gets the same answer, also after its turn: the first answer may have been lost. */
 export function submitTask(
   deps: MissionDeps,
   { output, summary, artifactId, cost, tokens, ...holder }: LeaseHolder & Output & Reported,
 ): Promise<Decision<StoredTask>> {
-  const isRepeat = ({ submission }: StoredTask) =>
-    submission?.lease_token === holder.leaseToken && submission.attempt === holder.attempt
+  const { leaseToken: lease_token, attempt } = holder
+  const sent = { output, summary: summary ?? null, artifact_id: artifactId ?? null, cost, tokens }
+  const digest = digestOutput({ result: sent, artifact: null })
+  const answerAgain = (task: StoredTask): StoredTask | undefined => {
+    const { receipt } = task
+    if (receipt?.lease_token !== lease_token || receipt.attempt !== attempt || receipt.digest !== digest)
+      return undefined
+    const { continuations: continuation_count } = receipt
+    return { ...task, ...NO_LEASE, state: 'running', attempt_number: attempt, continuation_count, due_at: null }
+  }
   return underLease(
     deps,
     holder,
@@ -213,14 +226,15 @@ export function submitTask(
       const submitted = batch.change(task, {
         ...NO_LEASE,
         last_heartbeat_at: at,
-        submission: { lease_token: holder.leaseToken, attempt: holder.attempt, output: result, cost, tokens },
+        submission: { output: result, cost, tokens },
+        receipt: { lease_token, attempt, digest, continuations: task.continuation_count },
         output_summary: summary === undefined ? null : cutSummary(summary),
         output_ref,
       })
       await wakeCommand(deps, tx, task)
       return accept(submitted)
     },
-    isRepeat,
+    answerAgain,
   )
 }
 

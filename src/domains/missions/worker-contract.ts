@@ -11,14 +11,14 @@ import {
   textField,
   timeView,
 } from '#contract'
+import { attemptKindOf, attemptKinds, failureTypes } from '#kernel/error-classes'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
-import { missionTaskMachine, type MissionTaskState } from '#kernel/machines/mission'
+import { missionTaskStates, missionTaskTypes } from '#kernel/machines/mission'
 import { type ClaimedTask, UPSTREAM_SHOWN } from './claim-task.ts'
 import { money } from './config.ts'
 import { verdicts } from './decide-verdict.ts'
 import type { StoredTask } from './mission.ts'
-import { missionTaskTypes } from './plan.ts'
 import type { TaskOutput } from './record-verdict.ts'
 
 const WAIT_SECONDS_MAX = 20
@@ -119,7 +119,7 @@ export const verdictBody = z
   })
   .meta({ id: 'MissionVerdict' })
 
-const state = z.enum(Object.keys(missionTaskMachine.states) as [MissionTaskState, ...MissionTaskState[]])
+const state = z.enum(missionTaskStates)
 
 export const heldTaskView = z
   .object({
@@ -127,6 +127,9 @@ export const heldTaskView = z
     mission_id: idView('mission'),
     state,
     attempt: z.int(),
+    attempt_kind: z.enum(attemptKinds).meta({
+      description: 'Whether the work begins, goes on after a stop with work left, or is done again.',
+    }),
     continuation_count: z.int(),
     lease_until: timeView().nullable(),
     due_at: timeView().nullable().meta({ description: 'When an attempt that stopped with work left goes on.' }),
@@ -147,6 +150,9 @@ export const claimedTaskView = z
         model: z.string().nullable(),
         agent_id: z.int().nullable(),
         last_error: z.string().nullable().meta({ description: 'Why the attempt before failed.' }),
+        failure_type: z.enum(failureTypes).nullable().meta({
+          description: 'Of the attempt before. `quality`: its output was refused, and `last_error` says why.',
+        }),
         input: z.record(z.string(), z.unknown()),
         upstream: z
           .array(
@@ -192,6 +198,7 @@ export function toHeldTaskView(task: StoredTask): z.input<typeof heldTaskView> {
     mission_id: encodeId('mission', task.run_id),
     state: task.state,
     attempt: task.attempt_number,
+    attempt_kind: attemptKindOf(task.attempt_number, task.continuation_count),
     continuation_count: task.continuation_count,
     lease_until: orNull(task.lease_until, formatInstant),
     due_at: orNull(task.due_at, formatInstant),
@@ -214,6 +221,7 @@ export function toClaimView(claimed: ClaimedTask | null): z.input<typeof claimed
       model: task.model_override,
       agent_id: task.agent_id,
       last_error: task.error_message,
+      failure_type: task.failure_type,
       input,
       upstream: upstream.map(({ temp_id, ...output }) => ({ task: temp_id, ...output })),
     },

@@ -14,6 +14,7 @@ import { MISSION_KIND, type MissionDeps } from './deps.ts'
 import { openMissionDrive } from './drive-mission.ts'
 import { missionInvariants } from './mission-invariants.ts'
 import type { MissionPlan } from './plan.ts'
+import { toClaimView, toHeldTaskView } from './worker-contract.ts'
 import { continueTask, failTask, keepTask, type LeaseHolder, startTask, submitTask } from './worker-calls.ts'
 
 describe('races of workers', () => {
@@ -237,5 +238,126 @@ describe('races of workers', () => {
        union select format_type(atttypid, atttypmod) from pg_attribute where attrelid = 'missions.orchestration_tasks'::regclass and attname = 'agent_id'`,
     )
     assert.deepEqual(types, [{ type: 'integer' }])
+  })
+
+  const turn = async (id: string, ms: number) => {
+    room.clock.travel(ms)
+    room.others.push({ kind: MISSION_KIND, id })
+    await room.rest()
+  }
+  const one = async (id: string) => {
+    const [task] = await room.tasksOf(id)
+    assert.ok(task)
+    return task
+  }
+  const begin = async (queue: string) => {
+    const holder = await claim(queue)
+    assert.ok(holder)
+    accepted(await startTask(deps, holder))
+    return holder
+  }
+
+  test('[MIS-013] an attempt that keeps its heartbeat ends at its own limit and is retried; at the deadline of its task there is no retry', async () => {
+    const timeouts = { task_attempt_seconds: 500, task_deadline_seconds: 1_200 }
+    const { id, queue } = await open((name) => wide(1, name), { timeouts })
+    let holder = await begin(queue)
+    for (let kept = 0; kept < 2; kept++) {
+      room.clock.travel(200_000)
+      accepted(await keepTask(deps, holder))
+    }
+    await turn(id, 100_000)
+    assert.deepEqual((await one(id)).error_message, 'The attempt took longer than 500 seconds.')
+    await turn(id, 20_000)
+    holder = await begin(queue)
+    await turn(id, 300_000)
+    assert.match((await one(id)).error_message ?? '', /sent no heartbeat/, 'the limit of a stall')
+    await turn(id, 30_000)
+    holder = await begin(queue)
+    room.clock.travel(200_000)
+    accepted(await keepTask(deps, holder))
+    await turn(id, 150_000)
+    const { state, error_message, attempt_number } = await one(id)
+    assert.deepEqual(
+      [state, attempt_number, error_message],
+      ['failed', 3, 'The task took longer than 1200 seconds.'],
+      'a retry is left, and no time',
+    )
+    // A task of the catalog whose command waits for a person.
+    room.plays.set('long', 'waits')
+    const waiting = await room.run(aPlan(planTask('long')), { timeouts: { task_deadline_seconds: 60 } })
+    await turn(waiting.id, 59_000)
+    assert.deepEqual(await room.statesOf(waiting.id), { long: 'running' })
+    await turn(waiting.id, 1_000)
+    assert.deepEqual(await room.statesOf(waiting.id), { long: 'failed' })
+    assert.equal(await room.statusOf((await one(waiting.id)).command_id ?? ''), 'cancelled')
+  })
+
+  test('[MIS-185] a task that is claimed and never started is offered five times more, and is then a failure of the infrastructure', async () => {
+    const { id, queue } = await open((name) => wide(1, name))
+    for (let returns = 0; returns <= 5; returns++) {
+      assert.ok(await claim(queue))
+      await turn(id, 120_000)
+    }
+    const { state, failure_type, error_message } = await one(id)
+    assert.deepEqual([state, failure_type], ['awaiting_retry', 'infrastructure'])
+    assert.equal(error_message, 'It was claimed 6 times, and no worker started it.')
+    await turn(id, 20_000)
+    await begin(queue)
+    assert.deepEqual([(await one(id)).attempt_number, (await one(id)).returns], [2, 0])
+  })
+
+  test('[MIS-014] [MIS-016] [MIS-083] a worker is told which kind of attempt it has, why the output before was refused, and its model', async () => {
+    const verify = [{ schema: { required: ['words'] } }]
+    const plan = (queue: string) =>
+      aPlan(planTask('t0', { task_type: 'coding', verify, run: { worker: queue, payload: {} } }))
+    const models = { default: 'small', coding: 'coder', after_refusal: 'large' }
+    const { id, queue } = await open(plan, { model_preferences: models })
+    const workspaceId = room.tenant.workspace.id
+    const told = async () => {
+      const claimed = await claimTask(deps, { workspaceId, queues: [queue], workerId: 'w', traceId: TRACE })
+      const view = toClaimView(claimed).claimed
+      assert.ok(view && claimed)
+      const { attempt_kind, attempt, failure_type, last_error, model } = view
+      const { task, leaseToken } = claimed
+      const holder = { workspaceId, taskId: task.id, leaseToken, attempt, traceId: TRACE }
+      return { holder, said: [attempt_kind, attempt, failure_type, last_error, model] }
+    }
+    const first = await told()
+    assert.deepEqual(first.said, ['first', 1, null, null, 'coder'])
+    accepted(await startTask(deps, first.holder))
+    accepted(await continueTask(deps, { ...first.holder, tokens: 1 }))
+    await turn(id, 1_000)
+    const { attempt_kind } = toHeldTaskView(accepted(await keepTask(deps, first.holder)))
+    assert.equal(attempt_kind, 'continuation')
+    accepted(await failTask(deps, { ...first.holder, error: 'It broke.', isRetryable: true, cost: '0', tokens: 0 }))
+    await turn(id, 20_000)
+    const second = await told()
+    assert.deepEqual(second.said, ['retry', 2, 'infrastructure', 'It broke.', 'coder'], 'the same settings')
+    accepted(await startTask(deps, second.holder))
+    accepted(await submit(second.holder))
+    await turn(id, 0)
+    await turn(id, 60_000)
+    const third = await told()
+    const [kind, attempt, type, why, model] = third.said
+    assert.deepEqual([kind, attempt, type, model], ['retry', 3, 'quality', 'large'], 'another model')
+    assert.match(String(why), /words/)
+    const retries = (await room.eventsOf(id)).filter(({ event_type }) => event_type === 'task_retrying')
+    assert.deepEqual(
+      retries.map(({ payload }) => payload['failure_type']),
+      ['infrastructure', 'quality'],
+    )
+  })
+
+  test('a submission that is sent again gets its first answer, also after its turn; another one is refused', async () => {
+    const { id, queue } = await open((name) => wide(1, name))
+    const holder = await begin(queue)
+    const first = toHeldTaskView(accepted(await submit(holder)))
+    assert.deepEqual(toHeldTaskView(accepted(await submit(holder))), first)
+    await room.rest()
+    assert.equal((await one(id)).state, 'completed')
+    assert.deepEqual(toHeldTaskView(accepted(await submit(holder))), first)
+    const other = await submitTask(deps, { ...holder, output: { words: 1 }, cost: '0', tokens: 0 })
+    assert.equal(other.ok ? 'ok' : other.code, 'missions.lease.stale')
+    assert.equal((await one(id)).state, 'completed')
   })
 })

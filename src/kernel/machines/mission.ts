@@ -89,6 +89,7 @@ export const missionRunMachine = defineMachine({
 })
 
 export type MissionRunState = keyof typeof missionRunMachine.states
+export const missionRunStates = Object.keys(missionRunMachine.states) as [MissionRunState, ...MissionRunState[]]
 
 /**
  * The states of one mission task: 12 states, 26 moves. The events are chosen move by move: a crash that ends a task is
@@ -207,3 +208,15 @@ export const missionTaskMachine = defineMachine({
 })
 
 export type MissionTaskState = keyof typeof missionTaskMachine.states
+export const missionTaskStates = Object.keys(missionTaskMachine.states) as [MissionTaskState, ...MissionTaskState[]]
+
+export const missionTaskTypes = [
+  'research',
+  'analysis',
+  'writing',
+  'coding',
+  'verification',
+  'review',
+  'synthesis',
+  'other',
+] as const

@@ -172,6 +172,7 @@ breakEveryRule(
     { constraint: 'task_type_ck', table: tasks, rows: '[MIS-077]', by: { task_type: 'cooking' } },
     { constraint: 'trigger_rule_ck', table: tasks, by: { trigger_rule: 'one_success' } },
     { constraint: 'agent_type_ck', table: tasks, rows: '[MIS-031]', by: { agent_type: 'robot' } },
+    { constraint: 'failure_type_ck', table: tasks, by: { failure_type: 'bad_luck' } },
     {
       constraint: 'orchestration_tasks_state_type_ck',
       table: tasks,
@@ -193,7 +194,7 @@ breakEveryRule(
       constraint: 'turn_count_ck',
       table: tasks,
       rows: '[MIS-092] [MIS-349]',
-      by: each(['continuation_count', 'checks_passed'], [-1]),
+      by: each(['continuation_count', 'checks_passed', 'returns'], [-1]),
     },
     { constraint: 'count_from_zero_ck', table: tasks, rows: '[MIS-349]', by: each(['tokens_used', 'remaining'], [-1]) },
     { constraint: 'count_from_one_ck', table: tasks, by: { version_id: 0 } },
@@ -205,12 +206,12 @@ breakEveryRule(
       by: each(['verifier_score'], ['-0.01', '1.01', 'NaN']),
     },
     { constraint: 'list_json_ck', table: tasks, by: { tools_requested: '{}' } },
-    { constraint: 'object_json_ck', table: tasks, by: each(['spec', 'submission'], ['[]']) },
+    { constraint: 'object_json_ck', table: tasks, by: each(['spec', 'submission', 'receipt'], ['[]']) },
     {
       constraint: 'finite_time_ck',
       table: tasks,
       by: [
-        ...infinite('started_at', 'created_at', 'updated_at', 'due_at', 'last_heartbeat_at'),
+        ...infinite('started_at', 'created_at', 'updated_at', 'due_at', 'last_heartbeat_at', 'attempt_started_at'),
         { lease_token: nowhere, worker_id: 'w', lease_until: 'infinity' },
         { ...ended, completed_at: 'infinity' },
       ],

@@ -77,7 +77,7 @@ const printed: readonly Printed[] = [
       board_task_id integer, started_at at, completed_at at, duration_ms bigint, version_id integer! = 1, created_at at! = now(),
       updated_at at! = now(), due_at at, last_heartbeat_at at`,
     added:
-      'spec, remaining, command_id, review_command_id, lease_token, lease_until, worker_id, carried_from_id, submission, output_checksum, checks_passed',
+      'spec, remaining, command_id, review_command_id, lease_token, lease_until, worker_id, carried_from_id, submission, output_checksum, checks_passed, returns, attempt_started_at, failure_type, receipt',
     indexes: [
       'ix_orch_tasks_run ON missions.orchestration_tasks USING btree (run_id)',
       'ix_orch_tasks_ws_state ON missions.orchestration_tasks USING btree (workspace_id, state)',
@@ -136,6 +136,18 @@ const printed: readonly Printed[] = [
       'ON missions.orchestration_events_archive USING btree (created_at)',
     ],
     keys: ['PRIMARY KEY (id)'],
+  },
+  {
+    rows: '[MIS-138]',
+    table: 'identity.workspaces',
+    columns: 'id uuid! = gen_random_uuid(), owner_user_id uuid, access_role_id uuid',
+    added: 'org_id, slug, name, created_at, archived_at',
+    indexes: [],
+    keys: [
+      'PRIMARY KEY (id)',
+      'FOREIGN KEY (org_id, owner_user_id) REFERENCES identity.users(org_id, id)',
+      'FOREIGN KEY (org_id, access_role_id) REFERENCES identity.org_roles(org_id, id)',
+    ],
   },
   {
     rows: '[MIS-137] [MIS-350] [MIS-351] [MIS-395]',

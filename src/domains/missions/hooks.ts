@@ -1,0 +1,125 @@
+/**
+ * Hooks: tasks of the catalog that run before and after each attempt. A hook is a command of the mission. An attempt whose `before_run` fails does not start.
+ * An `after_run` that fails is recorded, and changes nothing.
+ */
+import { type Catalog, submitCommand } from '#domains/commands'
+import { encodeId } from '#kernel/ids'
+import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { formatMoney, zeroMoney } from '#kernel/money'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { statement } from '#store'
+import { type MissionConfig, sayUnknown } from './config.ts'
+import { MISSION_KIND, type MissionDeps } from './deps.ts'
+import { listEndedWithoutHook } from './mission-task.ts'
+import type { StoredTask } from './mission.ts'
+import { checkPayload } from './plan.ts'
+import { fillReferences } from './references.ts'
+import { payloadsOf, runnableTasks } from './start-plan.ts'
+import { actAsRequester, type Found, oneDeeper } from './turn.ts'
+
+const names = ['before_run', 'after_run'] as const
+type HookName = (typeof names)[number]
+/** Hooks that one step submits. */
+const AT_ONCE = 32
+
+/** Checked with the request: a wrong hook would stop every attempt. */
+export function checkHooks({ hooks }: Pick<MissionConfig, 'hooks'>, catalog: Pick<Catalog, 'tasks'>): Decision<null> {
+  const { tasks } = runnableTasks(catalog)
+  for (const name of names) {
+    const hook = hooks[name]
+    const path = `config.hooks.${name}`
+    if (hook && !tasks.has(hook.task))
+      return refuse('missions.config.invalid', sayUnknown('task of the catalog', hook.task, tasks), {
+        path: `${path}.task`,
+      })
+    const [wrong] = hook ? checkPayload(hook.payload, payloadsOf(catalog)(hook.task), `${path}.payload`) : []
+    if (wrong) return refuse('missions.config.invalid', `${wrong.path}: ${wrong.message}`, { path: wrong.path })
+  }
+  return accept(null)
+}
+
+const keyOf = (taskId: string, attempt: number, name: HookName) => `mission:${taskId}:${attempt}:${name}`
+
+/** $1 workspace, $2 keys. */
+const findHooks = statement<{
+  readonly idempotency_key: string
+  readonly status: string
+  readonly error: string | null
+  readonly completed_at: Date | null
+}>(
+  'missions.find_hooks',
+  `select c.idempotency_key, c.status, c.error, c.completed_at from concord.commands as c
+where c.workspace_id = $1::uuid and c.idempotency_key = any($2::text[])`,
+)
+
+type Attempt = { readonly task: StoredTask; readonly attempt: number }
+
+/** By task: `passed`, `waits` for its hook, or why the attempt does not start. */
+export async function passBefore(
+  deps: MissionDeps,
+  found: Found,
+  attempts: readonly Attempt[],
+): Promise<ReadonlyMap<string, Decision<'passed' | 'waits'>>> {
+  const { before_run: hook } = found.config.hooks
+  if (!hook) return new Map()
+  const keys = attempts.map(({ task, attempt }) => keyOf(task.id, attempt, 'before_run'))
+  const known = await deps.commands.db.run(findHooks, [found.run.workspace_id, keys])
+  const byKey = new Map(known.map((each) => [each.idempotency_key, each]))
+  const passed = new Map<string, Decision<'passed' | 'waits'>>()
+  for (const { task, attempt } of attempts) {
+    const asked = byKey.get(keyOf(task.id, attempt, 'before_run'))
+    if (!asked) {
+      const submitted = await submitHook(deps, found, { task, attempt }, 'before_run')
+      passed.set(task.id, submitted.ok ? accept('waits') : submitted)
+    } else if (asked.completed_at === null) passed.set(task.id, accept('waits'))
+    else if (asked.status === 'succeeded') passed.set(task.id, accept('passed'))
+    else {
+      const why = `The hook before_run is ${asked.status}: ${asked.error ?? 'no reason given'}`
+      passed.set(task.id, refuse('missions.hook.failed', why))
+    }
+  }
+  return passed
+}
+
+/** Every attempt that has ended gets its hook, also if the process that settled it died. */
+export async function runAfter(deps: MissionDeps, found: Found): Promise<void> {
+  if (!found.config.hooks.after_run) return
+  for (const { attempt, ...task } of await listEndedWithoutHook(deps.commands.db, found.run.id, AT_ONCE))
+    await submitHook(deps, found, { task, attempt }, 'after_run')
+}
+
+async function submitHook(
+  { commands }: MissionDeps,
+  { run, origin, config }: Found,
+  { task, attempt }: Attempt,
+  name: HookName,
+): Promise<Decision<string>> {
+  const hook = config.hooks[name]
+  const by = await actAsRequester(commands, run, origin)
+  if (!by.ok) return by
+  const about: JsonObject = {
+    mission_id: encodeId('mission', run.id),
+    mission_task_id: encodeId('mission_task', task.id),
+    attempt,
+  }
+  const { temp_id } = task.spec
+  const seen = { ...about, temp_id, title: task.title, state: task.state, error: task.error_message }
+  const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([['attempt', seen]]))
+  if (!payload.ok) return payload
+  const submitted = await submitCommand(commands, by.value, {
+    workspaceId: run.workspace_id,
+    taskName: hook?.task ?? '',
+    payload: payload.value as JsonObject,
+    idempotencyKey: keyOf(task.id, attempt, name),
+    ingress: origin.ingress,
+    requestId: origin.context.request_id,
+    follower: { kind: MISSION_KIND, id: run.id },
+    // Nothing is reserved for hooks, so under a hard limit they spend nothing.
+    metadata: {
+      ...oneDeeper(origin),
+      ...about,
+      ...(run.account_id !== null && { max_cost: formatMoney(zeroMoney) }),
+    },
+  })
+  return submitted.ok ? accept(submitted.value.command.command_id) : submitted
+}
