@@ -1,9 +1,9 @@
 /** Draws a graph as an SVG that needs nothing else: columns by depth, boxes as wide as their text, lines that pass between boxes. Pure. */
 import { cutText } from '#kernel/cut-text'
 import { showLine } from '#kernel/visible-text'
-import type { Graph } from './lineage.ts'
+import type { DrawnGraph } from './lineage.ts'
 
-type Node = Graph['nodes'][number]
+type Node = DrawnGraph['nodes'][number]
 /** A box, or the point where a line passes a column. */
 type Cell = { readonly key: string; readonly node?: Node; readonly before: string[] }
 type Place = { readonly x: number; readonly y: number; readonly width: number; readonly height: number }
@@ -29,7 +29,7 @@ const fills: Readonly<Record<string, string>> = {
   queued: '#fff',
 }
 
-export function drawSvg({ nodes, edges }: Graph): string {
+export function drawSvg({ nodes, edges }: DrawnGraph): string {
   const { columns, routes } = layOut(nodes, edges)
   const { places, width, height } = place(columns)
   const lines = routes.map(({ keys, how }) => {
@@ -51,7 +51,7 @@ export function drawSvg({ nodes, edges }: Graph): string {
 }
 
 /** Each node is one column behind the last that leads to it. An edge over several columns passes each of them at a point of its own. */
-function layOut(nodes: Graph['nodes'], edges: Graph['edges']) {
+function layOut(nodes: DrawnGraph['nodes'], edges: DrawnGraph['edges']) {
   const known = edges.filter(({ from, to }) => from !== to)
   const after = Map.groupBy(known, ({ from }) => from)
   const open = new Map(nodes.map(({ id }) => [id, 0]))

@@ -6,7 +6,7 @@ import type { ViewOf } from './noun.ts'
 export type LineageView = ViewOf<typeof lineageView>
 
 /** What can be drawn: an artifact has versions, a task has none. */
-export type Graph = {
+export type DrawnGraph = {
   readonly root?: string
   readonly nodes: readonly {
     readonly id: string
@@ -17,7 +17,7 @@ export type Graph = {
   readonly edges: readonly { readonly from: string; readonly to: string; readonly how: string }[]
 }
 
-function stateOf({ status, version }: Graph['nodes'][number]): string {
+function stateOf({ status, version }: DrawnGraph['nodes'][number]): string {
   if (status === null) return ''
   return version === undefined ? ` (${showLine(status)})` : ` (${showLine(status)}, version ${version ?? 1})`
 }
@@ -57,7 +57,7 @@ export function drawText({ root, nodes, edges, is_complete }: LineageView): stri
   return `${lines.join('\n')}\n`
 }
 
-export function drawMermaid({ root, nodes, edges }: Graph): string {
+export function drawMermaid({ root, nodes, edges }: DrawnGraph): string {
   const names = new Map(nodes.map(({ id }, index) => [id, `n${index}`]))
   // Quotes end a label and # begins an entity there.
   const safe = (text: string) => showLine(text).replaceAll('#', '#35;').replaceAll('"', '#quot;')

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import * as concord from '../../src/index.ts'
-import * as kernel from '../../src/kernel/public.ts'
+import { concord, kernel } from '#test/package'
 
 test('[MIS-358] the package exports the closed lists of missions, and each can be iterated', () => {
   const { stateTypes, missionRunStates, missionTaskStates, actorTypes, missionTaskTypes, triggerRules } = kernel

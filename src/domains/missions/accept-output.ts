@@ -11,7 +11,6 @@ import {
   type Definition,
   EffectFailure,
   previewCommand,
-  submitCommand,
 } from '#domains/commands'
 import type { Actor } from '#kernel/actor'
 import { cutText } from '#kernel/cut-text'
@@ -22,12 +21,12 @@ import { accept, type Decision } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import { digestOutput } from './checks.ts'
 import type { MissionConfig } from './config.ts'
-import { MISSION_KIND, type MissionDeps } from './deps.ts'
+import type { MissionDeps } from './deps.ts'
 import { outputArtifact } from './mission-task.ts'
 import type { StoredMission, StoredTask } from './mission.ts'
 import { OPERATOR } from './start-plan.ts'
 import { attemptsOf, listStandingEffects } from './standing-effects.ts'
-import type { Origin } from './turn.ts'
+import { type Origin, submitFollowed } from './turn.ts'
 
 const ACCEPT_TASK_OUTPUT = 'Accept Task Output'
 const REVIEW = 'mission_review'
@@ -156,11 +155,12 @@ export function previewReview(
 
 /** Submits the command that asks. Its key is the attempt, so a turn that is given again finds it. */
 export async function submitReview(
-  { commands }: MissionDeps,
+  deps: MissionDeps,
   by: Actor,
   { run, task, origin, config }: { run: StoredMission; task: StoredTask; origin: Origin; config: MissionConfig },
 ): Promise<Decision<string>> {
   const idempotencyKey = `mission:${task.id}:${task.attempt_number}:accept`
+  const { commands } = deps
   const known = await findSubmittedAs(commands.db, run.workspace_id, idempotencyKey)
   if (known !== undefined) return accept(known)
   const effects = await listStandingEffects(commands.db, commands.catalog, run.workspace_id, attemptsOf(task))
@@ -177,16 +177,13 @@ export async function submitReview(
     effects: effects.slice(0, EFFECTS_SHOWN).map(({ effect_id, effect_type }) => ({ effect_id, effect_type })),
     reviewer_role: reviewerOf(task.spec, config),
   }
-  const submitted = await submitCommand(commands, by, {
-    workspaceId: run.workspace_id,
-    taskName: ACCEPT_TASK_OUTPUT,
-    payload: asked,
-    idempotencyKey,
-    ingress: 'system_event',
-    requestId: origin.context.request_id,
-    follower: { kind: MISSION_KIND, id: run.id },
-  })
-  return submitted.ok ? accept(submitted.value.command.command_id) : submitted
+  const ingress = 'system_event'
+  return submitFollowed(
+    deps,
+    by,
+    { run, origin },
+    { taskName: ACCEPT_TASK_OUTPUT, payload: asked, idempotencyKey, ingress },
+  )
 }
 
 /** $1 workspace, $2 key. */

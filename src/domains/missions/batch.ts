@@ -41,7 +41,11 @@ type MovedRow = Pick<
 type Links = { readonly run_id: string; readonly task_id: string | null }
 type Moved<Row> = { readonly row: Row; readonly events: readonly MissionEvent[] }
 
-const draftOf = (type: MissionEventType, links: Links, { by, at, payloads }: MissionMove<never>): MissionEvent => ({
+export const draftOf = (
+  type: MissionEventType,
+  links: Links,
+  { by, at, payloads }: MissionMove<never>,
+): MissionEvent => ({
   eventId: links.task_id ?? links.run_id,
   type,
   payload: payloads?.[type] ?? {},

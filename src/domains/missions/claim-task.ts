@@ -2,12 +2,11 @@
 import type { JsonObject } from '#kernel/json-value'
 import { statement, type Tx } from '#store'
 import { Batch } from './batch.ts'
-import { modelOf, readMissionConfig } from './config.ts'
+import { chooseModel, readMissionConfig } from './config.ts'
 import { later } from './decide-attempt.ts'
 import type { MissionDeps } from './deps.ts'
-import { NOBODY } from './events.ts'
 import { bringForward, lockMission, type StoredTask } from './mission.ts'
-import { coordinator } from './plan-rows.ts'
+import { coordinator, systemOf } from './plan-rows.ts'
 import { WORKER_EFFECT } from './worker-task.ts'
 
 const TASKS = 'missions.orchestration_tasks'
@@ -112,7 +111,7 @@ export function claimTask(
       worker_id: workerId,
       last_heartbeat_at: null,
       submission: null,
-      model_override: modelOf(task, config.value),
+      model_override: chooseModel(task, config.value),
     }
     const { board_task_id } = task
     const moved =
@@ -124,7 +123,7 @@ export function claimTask(
             set: lease,
           })
         : batch.task(task, 'assigned', {
-            by: { id: NOBODY, kind: 'system', traceId },
+            by: systemOf(traceId),
             at,
             payloads: {
               task_retrying: {

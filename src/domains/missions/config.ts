@@ -119,7 +119,7 @@ export const missionConfig = z
 export type MissionConfig = z.output<typeof missionConfig>
 
 /** A task that names no model takes that of its mission; null: that of the agent. Another one may follow a refused output. */
-export function modelOf(
+export function chooseModel(
   { model_override, task_type, failure_type }: Pick<StoredTask, 'model_override' | 'task_type' | 'failure_type'>,
   { model_preferences: models }: Pick<MissionConfig, 'model_preferences'>,
 ): string | null {

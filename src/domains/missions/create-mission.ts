@@ -19,6 +19,7 @@ import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { appendEvents, statement, type Tx } from '#store'
+import { draftOf } from './batch.ts'
 import { insertCards } from './board.ts'
 import { newMissionCard } from './cards.ts'
 import { missionConfig, readMissionConfig } from './config.ts'
@@ -219,18 +220,8 @@ async function openMission(tx: Tx, deps: MissionDeps, asked: MissionRequest): Pr
   const { autonomy, priority = null } = config.value
   const created = { goal: run.goal, config_summary: { priority } as JsonObject, autonomy_level: autonomy }
   const kind = requestedBy.startsWith('user:') ? 'human' : 'system'
-  await appendEvents(tx, missionLog, [
-    {
-      eventId: run.id,
-      type: 'run_created',
-      payload: created,
-      actor: requestedBy,
-      actorKind: kind,
-      traceId,
-      at,
-      links: { run_id: run.id, task_id: null },
-    },
-  ])
+  const creating = { by: { id: requestedBy, kind, traceId } as const, at, payloads: { run_created: created } }
+  await appendEvents(tx, missionLog, [draftOf('run_created', { run_id: run.id, task_id: null }, creating)])
   return opened
 }
 

@@ -14,7 +14,7 @@ export type AttemptEnd =
 
 /** `failureType` is null if neither the work nor its environment failed: the attempt was refused. */
 type Failure = { readonly errorType: string; readonly failureType: FailureType | null }
-export type FailedAttempt = Extract<AttemptEnd, { kind: 'retry' | 'failed' }>
+export type FailedEnd = Extract<AttemptEnd, { kind: 'retry' | 'failed' }>
 
 type Limits = Pick<MissionConfig, 'retry' | 'timeouts'>
 
@@ -60,7 +60,7 @@ export function decideAttempt(
 }
 
 /** The event and the fields of an attempt that failed. */
-export function sayCrash(task: StoredTask, next: FailedAttempt, message: string, at: Date) {
+export function sayCrash(task: StoredTask, next: FailedEnd, message: string, at: Date) {
   const isAgain = next.kind === 'retry'
   const task_crashed = {
     error_type: next.errorType,
@@ -81,7 +81,7 @@ export const later = (at: Date, seconds: number) => new Date(at.getTime() + seco
 type Timed = Pick<StoredTask, 'started_at' | 'attempt_started_at'>
 
 /** When a task must have its output, with all its attempts. Null: it has all the time. */
-export const deadlineOf = ({ started_at }: Pick<Timed, 'started_at'>, { timeouts }: Pick<Limits, 'timeouts'>) =>
+const deadlineOf = ({ started_at }: Pick<Timed, 'started_at'>, { timeouts }: Pick<Limits, 'timeouts'>) =>
   started_at === null || timeouts.task_deadline_seconds === undefined
     ? null
     : later(started_at, timeouts.task_deadline_seconds)

@@ -1,5 +1,5 @@
 /** Submits the attempts of queued tasks, and repeats what failed for a reason of the infrastructure. */
-import { cancelCommand, retryCommand, submitCommand } from '#domains/commands'
+import { cancelCommand, retryCommand } from '#domains/commands'
 import { type Actor, bySystem } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
@@ -9,11 +9,11 @@ import { failpoint } from '#store'
 import { findSubmittedAs, isUnchanged } from './accept-output.ts'
 import type { Batch, MissionActor } from './batch.ts'
 import { cutSummary } from './cards.ts'
-import { modelOf } from './config.ts'
+import { chooseModel } from './config.ts'
 import { sayCrash } from './decide-attempt.ts'
-import { MISSION_KIND, type MissionDeps } from './deps.ts'
+import type { MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
-import { passBefore } from './hooks.ts'
+import { passHooks } from './hooks.ts'
 import {
   countAttempts,
   findSubmitted,
@@ -23,12 +23,12 @@ import {
   listUpstreamResults,
 } from './mission-task.ts'
 import type { StoredTask } from './mission.ts'
-import { coordinator } from './plan-rows.ts'
+import { coordinator, systemOf } from './plan-rows.ts'
 import { taskNameOf } from './plan.ts'
 import { fillReferences, referencesIn } from './references.ts'
 import { cascade, type Ended } from './settle.ts'
 import { exceedBudget, reserveAttempts, settleHeld } from './spending.ts'
-import { actAsRequester, type Found, oneDeeper, withLabels, write } from './turn.ts'
+import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
 import { maxCostOf } from './usage.ts'
 import { announceOffers, workerPayload } from './worker-task.ts'
 
@@ -48,7 +48,7 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
   const room = Math.min(AT_ONCE_MAX - running, SUBMITS)
   const mayOffer = offered < AT_ONCE_MAX
   const unsent = room > 0 ? await listUnsentTasks(db, run.id, deps.commands.now(), room, mayOffer) : []
-  const hooked = await passBefore(
+  const hooked = await passHooks(
     deps,
     found,
     unsent.map((task) => ({ task, attempt: nextAttempt(task) })),
@@ -100,7 +100,7 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
 }
 
 /** The tasks whose attempt may start, and those whose hook failed. The others wait for theirs. */
-function splitHooked<T extends StoredTask>(tasks: readonly T[], hooked: Awaited<ReturnType<typeof passBefore>>) {
+function splitHooked<T extends StoredTask>(tasks: readonly T[], hooked: Awaited<ReturnType<typeof passHooks>>) {
   const stopped = new Map([...hooked].flatMap(([id, each]) => (each.ok ? [] : [[id, each] as const])))
   const ready = tasks.filter(({ id }) => {
     const each = hooked.get(id)
@@ -160,7 +160,7 @@ async function readResults({ commands: { db } }: MissionDeps, tasks: readonly St
 }
 
 async function submitAttempt(
-  { commands }: MissionDeps,
+  deps: MissionDeps,
   by: Actor,
   { run, origin, config }: Found,
   task: StoredTask,
@@ -174,30 +174,31 @@ async function submitAttempt(
   const { worker } = task.spec.run
   const isAgain = task.state === 'awaiting_retry'
   const refusedKey = `mission:${task.id}:${task.attempt_number}`
-  const refused = (isAgain && (await findSubmittedAs(commands.db, run.workspace_id, refusedKey))) || null
-  const submitted = await submitCommand(commands, by, {
-    workspaceId: run.workspace_id,
-    taskName: taskNameOf(task.spec.run),
-    payload:
-      worker === undefined ? (payload.value as JsonObject) : workerPayload(task, worker, payload.value as JsonObject),
-    idempotencyKey: attemptKey(task),
-    ingress: worker === undefined ? origin.ingress : 'system_event',
-    requestId: origin.context.request_id,
-    follower: { kind: MISSION_KIND, id: run.id },
-    metadata: {
-      ...oneDeeper(origin),
-      mission_id: encodeId('mission', run.id),
-      mission_task_id: encodeId('mission_task', task.id),
-      attempt: nextAttempt(task),
-      // Why the output of the last attempt was refused.
-      ...(isAgain && { feedback: task.error_message }),
-      // What it starts, such as an agent, takes this as its limit.
-      ...(run.account_id !== null && { max_cost: formatMoney(maxCostOf(task.spec.max_cost, config)) }),
+  const refused = (isAgain && (await findSubmittedAs(deps.commands.db, run.workspace_id, refusedKey))) || null
+  return submitFollowed(
+    deps,
+    by,
+    { run, origin },
+    {
+      taskName: taskNameOf(task.spec.run),
+      payload:
+        worker === undefined ? (payload.value as JsonObject) : workerPayload(task, worker, payload.value as JsonObject),
+      idempotencyKey: attemptKey(task),
+      ...(worker !== undefined && { ingress: 'system_event' }),
+      metadata: {
+        ...oneDeeper(origin),
+        mission_id: encodeId('mission', run.id),
+        mission_task_id: encodeId('mission_task', task.id),
+        attempt: nextAttempt(task),
+        // Why the output of the last attempt was refused.
+        ...(isAgain && { feedback: task.error_message }),
+        // What it starts, such as an agent, takes this as its limit.
+        ...(run.account_id !== null && { max_cost: formatMoney(maxCostOf(task.spec.max_cost, config)) }),
+      },
+      // The plan itself may come from untrusted content, and the feedback from the output that was refused.
+      labelled: [...labelled, origin.labelled_plan_id, refused],
     },
-    // The plan itself may come from untrusted content, and the feedback from the output that was refused.
-    ...withLabels([...labelled, origin.labelled_plan_id, refused].filter((id) => id !== null)),
-  })
-  return submitted.ok ? accept(submitted.value.command.command_id) : submitted
+  )
 }
 
 /** A refused output needs a new attempt, which is a new command: nothing of the old one is kept. */
@@ -217,11 +218,11 @@ function begin(
   if (submitted.ok && task.spec.run.worker !== undefined)
     return batch.change(task, { command_id: submitted.value, due_at: null, ...(isAgain && { verifier_score: null }) })
   if (isAgain) {
-    assignAgain(batch, task, modelOf(task, config), at, traceId)
+    assignAgain(batch, task, chooseModel(task, config), at, traceId)
     return start(batch, task, submitted, at, traceId, task.attempt_number + 1)
   }
   const { board_task_id, attempt_number } = task
-  const model = modelOf(task, config)
+  const model = chooseModel(task, config)
   const assigned = { agent_id: null, agent_type: null, model, board_task_id }
   const set = { model_override: model }
   batch.task(task, 'assigned', { by: coordinator(traceId), at, payloads: { task_assigned: assigned }, set })
@@ -234,7 +235,7 @@ function assignAgain(batch: Batch, task: StoredTask, model_override: string | nu
   const backoff_seconds =
     task.due_at === null ? 0 : Math.max(0, (task.due_at.getTime() - task.updated_at.getTime()) / 1_000)
   batch.task(task, 'assigned', {
-    by: { id: NOBODY, kind: 'system', traceId },
+    by: systemOf(traceId),
     at,
     payloads: { task_retrying: { attempt_number, backoff_seconds, failure_type } },
     set: { attempt_number, continuation_count: 0, model_override, verifier_score: null },
@@ -259,8 +260,7 @@ function start(
   const last = task.error_message
   const error_message = last === null ? reason : cutSummary(`${last} It could not run again: ${reason}`)
   const failed = { kind: 'failed', errorType: code, failureType: null } as const
-  const system: MissionActor = { id: NOBODY, kind: 'system', traceId }
-  return batch.task(task, 'failed', { by: system, at, ...sayCrash(running, failed, error_message, at) })
+  return batch.task(task, 'failed', { by: systemOf(traceId), at, ...sayCrash(running, failed, error_message, at) })
 }
 
 /** The same command runs again, so that what succeeded in it is kept. It is asked for first; a command that runs again already is not asked twice. */
@@ -269,7 +269,7 @@ export async function retryDue(deps: MissionDeps, found: Found): Promise<boolean
   const { db, now } = deps.commands
   const retries = await listDueRetries(db, run.id, now(), SUBMITS)
   const attempts = retries.map((task) => ({ task, attempt: task.attempt_number + 1 }))
-  const { ready: due, stopped } = splitHooked(retries, await passBefore(deps, found, attempts))
+  const { ready: due, stopped } = splitHooked(retries, await passHooks(deps, found, attempts))
   if (due.length === 0 && stopped.size === 0) return false
   const traceId = origin.context.trace_id
   const again = new Map<string, Decision<string>>(stopped)

@@ -2,20 +2,20 @@
  * Hooks: tasks of the catalog that run before and after each attempt. A hook is a command of the mission. An attempt whose `before_run` fails does not start.
  * An `after_run` that fails is recorded, and changes nothing.
  */
-import { type Catalog, submitCommand } from '#domains/commands'
+import type { Catalog } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { formatMoney, zeroMoney } from '#kernel/money'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement } from '#store'
 import { type MissionConfig, sayUnknown } from './config.ts'
-import { MISSION_KIND, type MissionDeps } from './deps.ts'
-import { listEndedWithoutHook } from './mission-task.ts'
+import type { MissionDeps } from './deps.ts'
+import { listEndedWithoutHook } from './hook-rows.ts'
 import type { StoredTask } from './mission.ts'
 import { checkPayload } from './plan.ts'
 import { fillReferences } from './references.ts'
 import { payloadsOf, runnableTasks } from './start-plan.ts'
-import { actAsRequester, type Found, oneDeeper } from './turn.ts'
+import { actAsRequester, type Found, oneDeeper, submitFollowed } from './turn.ts'
 
 const names = ['before_run', 'after_run'] as const
 type HookName = (typeof names)[number]
@@ -55,7 +55,7 @@ where c.workspace_id = $1::uuid and c.idempotency_key = any($2::text[])`,
 type Attempt = { readonly task: StoredTask; readonly attempt: number }
 
 /** By task: `passed`, `waits` for its hook, or why the attempt does not start. */
-export async function passBefore(
+export async function passHooks(
   deps: MissionDeps,
   found: Found,
   attempts: readonly Attempt[],
@@ -89,13 +89,13 @@ export async function runAfter(deps: MissionDeps, found: Found): Promise<void> {
 }
 
 async function submitHook(
-  { commands }: MissionDeps,
+  deps: MissionDeps,
   { run, origin, config }: Found,
   { task, attempt }: Attempt,
   name: HookName,
 ): Promise<Decision<string>> {
   const hook = config.hooks[name]
-  const by = await actAsRequester(commands, run, origin)
+  const by = await actAsRequester(deps.commands, run, origin)
   if (!by.ok) return by
   const about: JsonObject = {
     mission_id: encodeId('mission', run.id),
@@ -106,20 +106,20 @@ async function submitHook(
   const seen = { ...about, temp_id, title: task.title, state: task.state, error: task.error_message }
   const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([['attempt', seen]]))
   if (!payload.ok) return payload
-  const submitted = await submitCommand(commands, by.value, {
-    workspaceId: run.workspace_id,
-    taskName: hook?.task ?? '',
-    payload: payload.value as JsonObject,
-    idempotencyKey: keyOf(task.id, attempt, name),
-    ingress: origin.ingress,
-    requestId: origin.context.request_id,
-    follower: { kind: MISSION_KIND, id: run.id },
-    // Nothing is reserved for hooks, so under a hard limit they spend nothing.
-    metadata: {
-      ...oneDeeper(origin),
-      ...about,
-      ...(run.account_id !== null && { max_cost: formatMoney(zeroMoney) }),
+  return submitFollowed(
+    deps,
+    by.value,
+    { run, origin },
+    {
+      taskName: hook?.task ?? '',
+      payload: payload.value as JsonObject,
+      idempotencyKey: keyOf(task.id, attempt, name),
+      // Nothing is reserved for hooks, so under a hard limit they spend nothing.
+      metadata: {
+        ...oneDeeper(origin),
+        ...about,
+        ...(run.account_id !== null && { max_cost: formatMoney(zeroMoney) }),
+      },
     },
-  })
-  return submitted.ok ? accept(submitted.value.command.command_id) : submitted
+  )
 }

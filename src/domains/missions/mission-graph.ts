@@ -1,13 +1,10 @@
 /** The graph of a mission as people see it: its tasks with their states, and the edges between them. */
 import { z } from 'zod'
 import { idView } from '#contract'
-import { missionTaskMachine, type MissionTaskState } from '#kernel/machines/mission'
-import { statesOf } from '#kernel/machine'
+import { missionTaskStates } from '#kernel/machines/mission'
 import { encodeId } from '#kernel/ids'
 import type { MissionDetail } from './contract.ts'
 import { dependencyTypes } from './plan.ts'
-
-const taskStates = statesOf(missionTaskMachine) as [MissionTaskState, ...MissionTaskState[]]
 
 export const missionGraphView = z
   .object({
@@ -16,7 +13,7 @@ export const missionGraphView = z
         id: idView('mission_task'),
         temp_id: z.string().meta({ example: 'notes' }),
         label: z.string().meta({ example: 'Write the notes' }),
-        status: z.enum(taskStates),
+        status: z.enum(missionTaskStates),
       }),
     ),
     edges: z.array(

@@ -3,7 +3,7 @@ import { validateGraph } from '#kernel/dag/graph'
 import { countRemaining, decideReadiness, endStates, listUpstream, type NodeState, ruleOf } from '#kernel/dag/readiness'
 import { KernelFault } from '#kernel/errors'
 import { appendEvents, type Tx } from '#store'
-import { Batch, type MissionActor } from './batch.ts'
+import { Batch, draftOf, type MissionActor } from './batch.ts'
 import { findMissionCard, insertCards } from './board.ts'
 import { newTaskCard } from './cards.ts'
 import type { MissionConfig } from './config.ts'
@@ -22,6 +22,7 @@ export type ReadPlan = {
 }
 
 export const coordinator = (traceId: string): MissionActor => ({ id: NOBODY, kind: 'coordinator', traceId })
+export const systemOf = (traceId: string): MissionActor => ({ id: NOBODY, kind: 'system', traceId })
 
 export const planReady = ({ tasks, estimated_cost, strategy }: MissionPlan) => ({
   run_plan_ready: { task_count: tasks.length, estimated_cost, strategy },
@@ -92,17 +93,8 @@ function createdEvent(task: StoredTask, dependsOn: readonly string[], by: Missio
   const { task_type, trigger_rule, run_id, id, carried_from_id } = task
   const links = { run_id, task_id: id }
   const carried = carried_from_id === null ? {} : { carried_from: carried_from_id }
-  const about = { task_type, trigger_rule, depends_on: dependsOn, ...carried }
-  return {
-    eventId: id,
-    type: 'task_created',
-    payload: about,
-    actor: by.id,
-    actorKind: by.kind,
-    traceId: by.traceId,
-    at,
-    links,
-  }
+  const task_created = { task_type, trigger_rule, depends_on: dependsOn, ...carried }
+  return draftOf('task_created', links, { by, at, payloads: { task_created } })
 }
 
 /** A carried task is created completed, with the outputs and the command of its origin, and cost nothing here. */

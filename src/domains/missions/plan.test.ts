@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { missionTaskTypes } from '#kernel/machines/mission'
 import { aPlan, planTask } from '#test/missions'
-import { autonomyLevels, missionConfig, modelOf, readMissionConfig, warnOfSettings } from './config.ts'
+import { autonomyLevels, missionConfig, chooseModel, readMissionConfig, warnOfSettings } from './config.ts'
 import { checkPlan, dependencyTypes, type PlanTask, readPlan, strategies } from './plan.ts'
 import { fillReferences } from './references.ts'
 import { decideAutonomy } from './start-plan.ts'
@@ -237,8 +237,8 @@ describe('plans of missions', () => {
       [{ ...task, failure_type: 'infrastructure' }, 'small'],
       [{ ...task, failure_type: 'quality', model_override: 'own' }, 'large'],
     ] as const
-    for (const [each, model] of cases) assert.equal(modelOf(each, { model_preferences }), model)
-    assert.equal(modelOf(task, { model_preferences: {} }), null)
+    for (const [each, model] of cases) assert.equal(chooseModel(each, { model_preferences }), model)
+    assert.equal(chooseModel(task, { model_preferences: {} }), null)
     assert.ok(!readMissionConfig({ model_preferences: { cooking: 'x' } }).ok)
   })
 

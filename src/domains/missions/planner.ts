@@ -1,16 +1,15 @@
 /** A plan that a task of the catalog makes: its result is read as strictly as the plan of a person. */
 import { z } from 'zod'
 import { textField } from '#contract'
-import { submitCommand } from '#domains/commands'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
 import { sayUnknown } from './config.ts'
-import { MISSION_KIND, type MissionDeps } from './deps.ts'
+import type { MissionDeps } from './deps.ts'
 import { type MissionPlan, readPlan, type Runnable } from './plan.ts'
 import { fillReferences } from './references.ts'
 import { payloadsOf, runnableTasks } from './start-plan.ts'
-import { actAsRequester, type Found, oneDeeper, write } from './turn.ts'
+import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
 
 const RUNS = 'missions.orchestration_runs'
 
@@ -71,14 +70,10 @@ export async function makePlan(deps: MissionDeps, found: Found): Promise<Decisio
   if (row.status === null) {
     const by = await actAsRequester(deps.commands, run, origin)
     if (!by.ok) return by
-    const submitted = await submitCommand(deps.commands, by.value, {
-      workspaceId: run.workspace_id,
+    const submitted = await submitFollowed(deps, by.value, found, {
       taskName: asked.data.task,
       payload: asked.data.payload as JsonObject,
       idempotencyKey: `mission:${run.id}:plan`,
-      ingress: origin.ingress,
-      requestId: origin.context.request_id,
-      follower: { kind: MISSION_KIND, id: run.id },
       metadata: oneDeeper(origin),
     })
     return submitted.ok ? accept('asked') : submitted

@@ -10,7 +10,7 @@ import { reconcile } from '#turns'
 import { Batch } from './batch.ts'
 import { MISSION_KIND, MISSION_QUEUE } from './deps.ts'
 import { NOBODY } from './events.ts'
-import { hooksIn } from './mission-task.ts'
+import { hooksIn } from './hook-rows.ts'
 import { bringForward, lockMission, overdueMissions, type StoredTask } from './mission.ts'
 
 const RUNS = 'missions.orchestration_runs'

@@ -1,7 +1,7 @@
 /** Which report follows from the end of a task, and the text of the report of a mission. Pure. */
 import { cutText } from '#kernel/cut-text'
 import { formatInstant } from '#kernel/instant'
-import type { Hook } from './mission-task.ts'
+import type { Hook } from './hook-rows.ts'
 import type { StoredMission, StoredTask } from './mission.ts'
 
 export const reportTypes = ['standup', 'research', 'incident', 'summary', 'delivery', 'audit'] as const

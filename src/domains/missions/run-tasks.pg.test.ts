@@ -9,7 +9,7 @@ import { aPlan, type MissionRoom, openMissionRoom, planTask } from '#test/missio
 import { accepted, TRACE } from '#test/tenant'
 import { MISSION_KIND } from './deps.ts'
 import { openMissionDrive } from './drive-mission.ts'
-import { listHooks } from './mission-task.ts'
+import { listHooks } from './hook-rows.ts'
 import { reportText } from './report-text.ts'
 import { wakeStalledMissions } from './reconcile-missions.ts'
 

@@ -13,7 +13,7 @@ import type { MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { type EndedAttempt, listEndedAttempts, listWaitingFor } from './mission-task.ts'
 import type { StoredTask } from './mission.ts'
-import { coordinator } from './plan-rows.ts'
+import { coordinator, systemOf } from './plan-rows.ts'
 import { taskNameOf } from './plan.ts'
 import { settleUsage } from './spending.ts'
 import { type Found, write } from './turn.ts'
@@ -70,7 +70,6 @@ type Settled = EndedAttempt & { readonly output_checksum: string; readonly token
 function settleAttempt(batch: Batch, attempt: Settled, next: AttemptEnd, at: Date, traceId: string): StoredTask {
   const task = next.kind === 'cancelled' ? attempt.task : toRunning(batch, attempt.task, at, traceId)
   const worker: MissionActor = { id: encodeId('command', task.command_id ?? ''), kind: 'agent', traceId }
-  const system: MissionActor = { id: NOBODY, kind: 'system', traceId }
   const message = cutSummary(attempt.error ?? `The command is ${attempt.status}.`)
   switch (next.kind) {
     case 'completed': {
@@ -100,16 +99,15 @@ function settleAttempt(batch: Batch, attempt: Settled, next: AttemptEnd, at: Dat
         set: { error_message: message },
       })
     case 'retry':
-      return batch.task(task, 'awaiting_retry', { by: system, at, ...sayCrash(task, next, message, at) })
+      return batch.task(task, 'awaiting_retry', { by: systemOf(traceId), at, ...sayCrash(task, next, message, at) })
     case 'failed':
-      return batch.task(task, 'failed', { by: system, at, ...sayCrash(task, next, message, at) })
+      return batch.task(task, 'failed', { by: systemOf(traceId), at, ...sayCrash(task, next, message, at) })
   }
 }
 
 /** An attempt of a worker can end before it runs, for example because a person rejected its command. */
 export function toRunning(batch: Batch, task: StoredTask, at: Date, traceId: string): StoredTask {
   const assigned = { agent_id: null, agent_type: null, model: task.model_override, board_task_id: task.board_task_id }
-  const system: MissionActor = { id: NOBODY, kind: 'system', traceId }
   const agent: MissionActor = { id: NOBODY, kind: 'agent', traceId }
   if (task.state === 'queued')
     batch.task(task, 'assigned', { by: coordinator(traceId), at, payloads: { task_assigned: assigned } })
@@ -122,7 +120,7 @@ export function toRunning(batch: Batch, task: StoredTask, at: Date, traceId: str
     })
   if (task.state === 'continuing')
     batch.task(task, 'running', {
-      by: system,
+      by: systemOf(traceId),
       at,
       payloads: { task_resumed: { continuation_count: task.continuation_count } },
       set: NO_LEASE,

@@ -6,17 +6,15 @@ import { amountOf, closeAccount, openAccount, reserveCosts, settleCosts } from '
 import { formatMoney } from '#kernel/money'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, statement, type Tx } from '#store'
-import { Batch, type MissionActor } from './batch.ts'
+import { Batch } from './batch.ts'
 import type { MissionConfig } from './config.ts'
-import { NOBODY } from './events.ts'
 import { listHeldAttempts } from './mission-task.ts'
 import { lockMission, setAccount, type StoredMission, type StoredTask } from './mission.ts'
+import { systemOf } from './plan-rows.ts'
 import { amountIn, maxCostOf, type Usage, usageOf } from './usage.ts'
 
 type Budgeted = Pick<MissionConfig, 'budget'>
 type When = { readonly at: Date; readonly traceId: string }
-
-const system = ({ traceId }: Pick<When, 'traceId'>): MissionActor => ({ id: NOBODY, kind: 'system', traceId })
 
 /** $1 command. The account of the agent that asked for it. */
 const findPayer = statement<{ readonly account_id: string | null }>(
@@ -79,7 +77,7 @@ export async function settleUsage(
   for (const each of usage) batch.spend(each)
   const { id: run_id, total_cost, total_tokens, account_id: accountId, workspace_id: workspaceId } = batch.run
   const after = amountIn(total_cost)
-  const noting = { by: system(when), at: when.at }
+  const noting = { by: systemOf(when.traceId), at: when.at }
   if (after > before) {
     const spent = usage.flatMap(({ task, cost }) => (cost > 0n ? [[task.id, batch.taskOf(task).cost]] : []))
     const snapshot = { run_id, total_cost, total_tokens, by_task: Object.fromEntries(spent) }
@@ -93,7 +91,7 @@ export async function settleUsage(
   }
   if (accountId === null) return
   const amounts = usage.map(({ task, attempt, cost }) => ({ key: keyOf(task.id, attempt), amount: cost }))
-  const settled = await settleCosts(tx, system(when), { accountId, workspaceId, amounts, at: when.at })
+  const settled = await settleCosts(tx, systemOf(when.traceId), { accountId, workspaceId, amounts, at: when.at })
   if (settled?.isBreached) exceedBudget(batch, when)
 }
 
@@ -102,7 +100,11 @@ export function exceedBudget(batch: Batch, when: When): void {
   const { state, total_cost: current_cost, budget } = batch.run
   if (state !== 'running' || !budget) return
   const exceeded = { current_cost, hard_limit: formatMoney(amountOf(budget.limit)) }
-  batch.mission('budget_exceeded', { by: system(when), at: when.at, payloads: { run_budget_exceeded: exceeded } })
+  batch.mission('budget_exceeded', {
+    by: systemOf(when.traceId),
+    at: when.at,
+    payloads: { run_budget_exceeded: exceeded },
+  })
 }
 
 /** Tasks that ended while their command ran: their reservations are free as soon as the command has ended. */

@@ -11,19 +11,12 @@ import { zeroMoney } from '#kernel/money'
 import type { Batch, MissionActor } from './batch.ts'
 import { cutSummary } from './cards.ts'
 import type { MissionConfig } from './config.ts'
-import {
-  decideAttempt,
-  decideUnstarted,
-  type FailedAttempt,
-  findTimeLimit,
-  leaseOf,
-  sayCrash,
-} from './decide-attempt.ts'
+import { decideAttempt, decideUnstarted, type FailedEnd, findTimeLimit, leaseOf, sayCrash } from './decide-attempt.ts'
 import type { MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { listLateTasks } from './mission-task.ts'
 import type { StoredTask } from './mission.ts'
-import { coordinator } from './plan-rows.ts'
+import { coordinator, systemOf } from './plan-rows.ts'
 import { BATCH, cascade, type Ended, toRunning } from './settle.ts'
 import { settleUsage } from './spending.ts'
 import { type Found, write } from './turn.ts'
@@ -53,7 +46,7 @@ export function crash(
   at: Date,
 ): StoredTask {
   const failed = { task, status: 'failed', error_class: errorClass ?? errorType }
-  const decided = decideAttempt(failed, config, isFinal ? 1 : RUNS_MAX, at) as FailedAttempt
+  const decided = decideAttempt(failed, config, isFinal ? 1 : RUNS_MAX, at) as FailedEnd
   const to = decided.kind === 'retry' ? 'awaiting_retry' : 'failed'
   if (by.kind === 'reconciler') noteStall(batch, task, to, at, by)
   return batch.task(task, to, { by, at, ...sayCrash(task, { ...decided, errorType }, message, at) })
@@ -132,7 +125,7 @@ function handle(batch: Batch, task: StoredTask, config: MissionConfig, at: Date,
   const limit = findTimeLimit(task, config, at)
   if (task.state === 'continuing' && limit === 'stall')
     return batch.task(task, 'running', {
-      by: { id: NOBODY, kind: 'system', traceId },
+      by: systemOf(traceId),
       at,
       payloads: { task_resumed: { continuation_count: task.continuation_count } },
       set: { lease_until: leaseOf(task, config, at) },

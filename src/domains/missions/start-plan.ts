@@ -14,7 +14,6 @@ import {
   EffectFailure,
   previewCommand,
   redactPayload,
-  submitCommand,
 } from '#domains/commands'
 import type { Actor } from '#kernel/actor'
 import { canonicalJson } from '#kernel/canonical-json'
@@ -26,7 +25,7 @@ import type { PolicyAnswer, PolicyInput } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
 import { autonomyLevels, readMissionConfig } from './config.ts'
-import { MISSION_KIND, type MissionDeps } from './deps.ts'
+import type { MissionDeps } from './deps.ts'
 import { readCarried } from './fork.ts'
 import { findMission, findPlanVersion, lockMission, readStoredPlan, type StoredMission } from './mission.ts'
 import { type ReadPlan, startMission } from './plan-rows.ts'
@@ -40,7 +39,7 @@ import {
   strategies,
   taskNameOf,
 } from './plan.ts'
-import { type Origin, withLabels } from './turn.ts'
+import { type Origin, submitFollowed } from './turn.ts'
 
 const START_MISSION_PLAN = 'Start Mission Plan'
 const AUTONOMY = 'mission_autonomy'
@@ -249,25 +248,19 @@ export async function readMissionPlan(
 }
 
 /** Submits the gate. Its key is the version of the plan, so a turn that is given again finds it, and a changed plan has another. */
-export async function submitGate(
-  { commands }: MissionDeps,
-  by: Actor,
-  read: ReadPlan,
-  { context: { request_id: requestId }, labelled_plan_id }: Origin,
-): Promise<Decision<string>> {
-  const { run } = read
-  const submitted = await submitCommand(commands, by, {
-    workspaceId: run.workspace_id,
-    taskName: START_MISSION_PLAN,
-    payload: gateOf(read, commands.catalog),
-    idempotencyKey: `mission:${run.id}:start:${read.plan.version}`,
-    ingress: 'system_event',
-    requestId,
-    follower: { kind: MISSION_KIND, id: run.id },
-    ...withLabels(labelled_plan_id === null ? [] : [labelled_plan_id]),
-  })
-  return submitted.ok ? accept(submitted.value.command.command_id) : submitted
-}
+export const submitGate = (deps: MissionDeps, by: Actor, read: ReadPlan, origin: Origin): Promise<Decision<string>> =>
+  submitFollowed(
+    deps,
+    by,
+    { run: read.run, origin },
+    {
+      taskName: START_MISSION_PLAN,
+      payload: gateOf(read, deps.commands.catalog),
+      idempotencyKey: `mission:${read.run.id}:start:${read.plan.version}`,
+      ingress: 'system_event',
+      labelled: [origin.labelled_plan_id],
+    },
+  )
 
 /** Who would have to approve the plan. Nothing is recorded. */
 export function previewGate(

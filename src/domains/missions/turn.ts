@@ -1,5 +1,5 @@
 /** What every step of a turn uses: the rows that it reads first, its transaction, its wait, and for whom it acts. */
-import { actingFor, type CommandDeps, labelReader, type StoredCommand } from '#domains/commands'
+import { actingFor, type CommandDeps, labelReader, type StoredCommand, submitCommand } from '#domains/commands'
 import { findMember, platformRoles } from '#domains/identity'
 import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -8,7 +8,7 @@ import { failpoint, statement, type Tx } from '#store'
 import type { Rows } from '#store/rows'
 import { Batch } from './batch.ts'
 import type { MissionConfig } from './config.ts'
-import type { MissionDeps } from './deps.ts'
+import { MISSION_KIND, type MissionDeps } from './deps.ts'
 import { lockMission, setDue, type StoredMission } from './mission.ts'
 
 export type Origin = Pick<
@@ -77,14 +77,33 @@ export const oneDeeper = ({ context: { metadata } }: Origin) => ({
   mission_depth: Number(metadata['mission_depth'] ?? 0) + 1,
 })
 
-/** What takes the results of these commands has their labels from its insert. */
-export const withLabels = (commandIds: readonly string[]) =>
-  commandIds.length === 0
-    ? {}
-    : {
-        alongside: async (tx: Tx, command: StoredCommand) =>
-          accept(await labelReader({ db: tx }, command, 'command', commandIds)),
-      }
+type Asked = Pick<Parameters<typeof submitCommand>[2], 'taskName' | 'payload' | 'idempotencyKey' | 'metadata'> & {
+  readonly ingress?: Origin['ingress']
+  /** The commands whose content it takes: it has their labels from its insert. */
+  readonly labelled?: readonly (string | null)[]
+}
+
+/** Submits a command that the mission follows. */
+export async function submitFollowed(
+  { commands }: MissionDeps,
+  by: Actor,
+  { run, origin }: Pick<Found, 'run' | 'origin'>,
+  { labelled = [], ingress = origin.ingress, ...asked }: Asked,
+): Promise<Decision<string>> {
+  const sources = labelled.filter((id) => id !== null)
+  const submitted = await submitCommand(commands, by, {
+    ...asked,
+    ingress,
+    workspaceId: run.workspace_id,
+    requestId: origin.context.request_id,
+    follower: { kind: MISSION_KIND, id: run.id },
+    ...(sources.length > 0 && {
+      alongside: async (tx: Tx, command: StoredCommand) =>
+        accept(await labelReader({ db: tx }, command, 'command', sources)),
+    }),
+  })
+  return submitted.ok ? accept(submitted.value.command.command_id) : submitted
+}
 
 /** A mission that waits has no turn: the end of a command, a decision or the due time brings the next. */
 export async function restUntil(

@@ -3,20 +3,19 @@
  * person gives the last. The first that does not pass decides what follows.
  */
 import { type ArtifactDeps, readArtifactText } from '#domains/artifacts'
-import { labelReader, type StoredCommand, submitCommand } from '#domains/commands'
 import type { EndState } from '#kernel/dag/readiness'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { formatMoney, zeroMoney } from '#kernel/money'
 import { accept, type Decision } from '#kernel/refusal'
-import { type Sql, statement, type Tx } from '#store'
+import { type Sql, statement } from '#store'
 import { findSubmittedAs, isUnchanged, submitReview } from './accept-output.ts'
 import { applyJudged, type Judged } from './apply-verdict.ts'
 import { cutSummary } from './cards.ts'
 import { type Check, judgeOutput, type Output, readVerdict, verifierOf } from './checks.ts'
 import { applyThresholds, decideRefused, joinVerdicts, PASSED, type OutputVerdict } from './decide-verdict.ts'
 import type { MissionConfig } from './config.ts'
-import { MISSION_KIND, type MissionDeps } from './deps.ts'
+import type { MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { outputArtifact } from './mission-task.ts'
 import type { StoredTask } from './mission.ts'
@@ -25,7 +24,7 @@ import { fillReferences } from './references.ts'
 import { cascade, type Ended } from './settle.ts'
 import { attemptsOf, listStandingEffects } from './standing-effects.ts'
 import { findPlanDecision } from './start-plan.ts'
-import { actAsRequester, type Found, oneDeeper, write } from './turn.ts'
+import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
 
 /** Tasks that one step verifies. */
 const AT_ONCE = 32
@@ -157,13 +156,14 @@ async function readText(deps: ArtifactDeps, artifact: NonNullable<OpenReview['ar
 }
 
 async function submitVerifier(
-  { commands }: MissionDeps,
+  deps: MissionDeps,
   { run, origin }: Found,
   { task, result, labelled_id }: OpenReview,
   check: Check,
   number: number,
 ): Promise<Decision<string>> {
   const idempotencyKey = `mission:${task.id}:${task.attempt_number}:verify:${number}`
+  const { commands } = deps
   const known = await findSubmittedAs(commands.db, run.workspace_id, idempotencyKey)
   if (known !== undefined) return accept(known)
   const verifier = verifierOf(check)
@@ -171,28 +171,25 @@ async function submitVerifier(
   if (!payload.ok) return payload
   const by = await actAsRequester(commands, run, origin)
   if (!by.ok) return by
-  const submitted = await submitCommand(commands, by.value, {
-    workspaceId: run.workspace_id,
-    taskName: verifier?.task ?? '',
-    payload: payload.value as JsonObject,
-    idempotencyKey,
-    ingress: origin.ingress,
-    requestId: origin.context.request_id,
-    follower: { kind: MISSION_KIND, id: run.id },
-    metadata: {
-      ...oneDeeper(origin),
-      mission_id: encodeId('mission', run.id),
-      mission_task_id: encodeId('mission_task', task.id),
-      output_checksum: task.output_checksum,
-      // Nothing is reserved for verifiers, so under a hard limit they spend nothing.
-      ...(run.account_id !== null && { max_cost: formatMoney(zeroMoney) }),
+  return submitFollowed(
+    deps,
+    by.value,
+    { run, origin },
+    {
+      taskName: verifier?.task ?? '',
+      payload: payload.value as JsonObject,
+      idempotencyKey,
+      metadata: {
+        ...oneDeeper(origin),
+        mission_id: encodeId('mission', run.id),
+        mission_task_id: encodeId('mission_task', task.id),
+        output_checksum: task.output_checksum,
+        // Nothing is reserved for verifiers, so under a hard limit they spend nothing.
+        ...(run.account_id !== null && { max_cost: formatMoney(zeroMoney) }),
+      },
+      labelled: [labelled_id],
     },
-    ...(labelled_id !== null && {
-      alongside: async (tx: Tx, command: StoredCommand) =>
-        accept(await labelReader({ db: tx }, command, 'command', [labelled_id])),
-    }),
-  })
-  return submitted.ok ? accept(submitted.value.command.command_id) : submitted
+  )
 }
 
 /** What follows for an output that did not pass. */

@@ -16,7 +16,7 @@ import { later, leaseOf } from './decide-attempt.ts'
 import { MISSION_KIND, MISSION_QUEUE, type MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { bringForward, lockMission, type Reported, type StoredTask } from './mission.ts'
-import { coordinator } from './plan-rows.ts'
+import { coordinator, systemOf } from './plan-rows.ts'
 import { cascade } from './settle.ts'
 import { settleUsage } from './spending.ts'
 import { type Crash, crash } from './stalls.ts'
@@ -259,7 +259,7 @@ async function failHeld(
   used: Reported,
 ): Promise<Decision<StoredTask>> {
   await settleUsage(tx, batch, config, [reported(task, used)], { at, traceId })
-  const moved = crash(batch, task, { ...crashed, by: { id: NOBODY, kind: 'system', traceId } }, config, at)
+  const moved = crash(batch, task, { ...crashed, by: systemOf(traceId) }, config, at)
   if (moved.state === 'failed') await cascade(tx, batch, [{ id: task.id, state: 'failed' }], at, coordinator(traceId))
   await wakeCommand(deps, tx, task)
   await deps.commands.wake({ kind: MISSION_KIND, id: task.run_id }, { tx, queue: MISSION_QUEUE })

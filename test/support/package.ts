@@ -1,0 +1,3 @@
+/** What the package exports. */
+export * as concord from '../../src/index.ts'
+export * as kernel from '../../src/kernel/public.ts'
