@@ -1,4 +1,4 @@
--- 0041 mission attempts: what a task remembers of its attempts, and views about how tasks and missions ended.
+-- 0041 mission_attempts: what a task remembers of its attempts, and views about how tasks and missions ended.
 -- Why: an attempt has a time limit of its own, so its start is stored. A claim that nobody starts is offered again a limited number of times. Why the last attempt
 --   failed decides what the next one is told. A submission that is repeated after its turn gets its first answer.
 -- Additions to tasks: returns (how often the attempt was claimed and not started), attempt_started_at, failure_type (of the last attempt), receipt (which submission was accepted last).
