@@ -190,6 +190,16 @@ export function decider(room: TestRoom) {
   return { ...room.tenant.people.admin.principal, orgRoles: ['owner', 'chief', 'operator', 'approver'] }
 }
 
+/** The states of a command, in their order. */
+export async function pathOf(room: TestRoom, commandId: string): Promise<readonly string[]> {
+  const moves = await room.rows<{ from: string; to: string }>(
+    `select payload->>'from' as from, payload->>'to' as to from concord.domain_events
+      where command_id = $1 and event_type = 'status_changed' and payload->>'target_type' = 'command' order by seq`,
+    [commandId],
+  )
+  return [...moves.slice(0, 1).map(({ from }) => from), ...moves.map(({ to }) => to)]
+}
+
 export async function pendingOf(room: TestRoom, commandId: string): Promise<string> {
   const [row] = await room.rows<{ approval_id: string }>(
     `select approval_id from concord.approvals where command_id = $1 and status = 'pending'`,

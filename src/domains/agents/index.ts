@@ -1,7 +1,8 @@
 /** The exports of the agents room: agents, their runs, and the port of agent runtimes. */
 export { type AgentDefinition, defineAgent } from './agent-definition.ts'
 export { actInRun, getReadableRun } from './act-in-run.ts'
-export { forgetMessages, listMessages, sweepMessages } from './agent-message.ts'
+export { listMessages, sweepMessages } from './agent-message.ts'
+export { forgetCalls, forgetMessages } from './forget-runs.ts'
 export { loadAgentWorkflow } from './agent-workflow.ts'
 export { getAgentRun, listAgentRuns, reconcileRuns } from './agent-run.ts'
 export type { AgentAnswer, AgentObservation, AgentRuntime, AgentTurn, ModelRequest } from './agent-runtime.ts'

@@ -69,6 +69,15 @@ test('[YML-05] a limit of 0, NaN or 1e309 is refused with its path, and so is an
       const read = readSwarm({ ...printed(), limits })
       assert.ok(!read.ok && read.code === 'limit_value' && read.path === `limits.${limit}`, `${limit} ${value}`)
     }
+  for (const [limit, value] of [
+    ['max_steps', 0],
+    ['max_cost_units', 0],
+    ['deadline_minutes', 1e309],
+  ] as const) {
+    const agents = (printed()['agents'] as readonly object[]).map((agent) => ({ ...agent, [limit]: value }))
+    const read = readSwarm({ ...printed(), agents })
+    assert.ok(!read.ok && read.code === 'limit_value' && read.path === `agents[0].${limit}`, JSON.stringify(read))
+  }
   const unknown = readSwarm({ ...printed(), coordinator: { ...(printed()['coordinator'] as object), budget: 1 } })
   assert.ok(!unknown.ok && unknown.code === 'agents.swarm.invalid' && unknown.path === 'coordinator')
 })

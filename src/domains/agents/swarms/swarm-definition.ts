@@ -31,7 +31,14 @@ const spawnFields = {
   allowed_connectors: z.array(name).max(200).default([]),
   memory_scope: json.default({}),
 }
-const delegation = { delegated_goal: z.string().min(1).max(4_000), constraints: json.default({}) }
+/** The limits of a coordinator are those of its swarm. */
+const delegation = {
+  delegated_goal: z.string().min(1).max(4_000),
+  constraints: json.default({}),
+  /** Carved out of what its parent has left. Null: it shares that. */
+  max_cost_units: costLimit.nullable().default(null),
+  deadline_minutes: deadlineLimit,
+}
 
 /** What a swarm declares of an agent. */
 const agentFields = {
@@ -172,7 +179,8 @@ export function delegableTools({ coordinator, agents }: Pick<SwarmTerms, 'coordi
 type SwarmAgent = Pick<
   SwarmTerms['coordinator'],
   'agent_name' | 'agent_role' | 'allowed_tools' | 'allowed_connectors' | 'memory_scope' | 'max_steps'
->
+> &
+  Partial<Pick<SwarmTerms['agents'][number], 'max_cost_units' | 'deadline_minutes'>>
 
 /** Its contract is the one that the swarm declares for its name and role. One that is not declared has the runtime of the swarm, and the child roles of its parent. */
 export function agentTerms(swarm: SwarmTerms, agent: SwarmAgent, parent?: StoredAgentRun): AgentTerms {
@@ -191,7 +199,11 @@ export function agentTerms(swarm: SwarmTerms, agent: SwarmAgent, parent?: Stored
       memory_types: memoryTypes.filter((type) => Array.isArray(types) && types.includes(type)),
     },
     approval_gates: declared?.approval_gates,
-    limits: { max_steps: agent.max_steps },
+    limits: {
+      max_steps: agent.max_steps,
+      max_cost_units: agent.max_cost_units,
+      deadline_minutes: agent.deadline_minutes,
+    },
     model: declared?.model ?? swarm.model,
     runtime: {
       ...(declared?.runtime ?? swarm.runtime),
