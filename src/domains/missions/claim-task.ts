@@ -1,6 +1,6 @@
 /** A worker claims a task of its queues: one statement picks and locks the first that is offered, so that two workers never get the same. */
 import type { JsonObject } from '#kernel/json-value'
-import { statement, type Tx } from '#store'
+import { failpoint, statement, type Tx } from '#store'
 import { Batch } from './batch.ts'
 import { chooseModel, readMissionConfig } from './config.ts'
 import { later } from './decide-attempt.ts'
@@ -136,6 +136,7 @@ export function claimTask(
           })
     await batch.commit(tx)
     await bringForward(tx, run.id, lease.lease_until)
+    await failpoint('missions.claim_written')
     return { task: moved, input, upstream: await tx.run(listUpstream, [task.id]), leaseToken }
   })
 }

@@ -5,7 +5,7 @@
 import type { CommandDeps } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
-import { type Sql, statement, type Tx } from '#store'
+import { failpoint, type Sql, statement, type Tx } from '#store'
 import { reconcile } from '#turns'
 import { Batch } from './batch.ts'
 import { MISSION_KIND, MISSION_QUEUE } from './deps.ts'
@@ -76,7 +76,10 @@ order by r.id limit $2`,
 export async function wakeStalledMissions(deps: Deps, { traceId }: { readonly traceId: string }): Promise<number> {
   const stalled = await deps.db.run(listStalled, [deps.now(), BATCH, null])
   let woken = 0
-  for (const { id } of stalled) if (await wakeStalled(deps, id, traceId)) woken += 1
+  for (const { id } of stalled) {
+    await failpoint('missions.stall_found')
+    if (await wakeStalled(deps, id, traceId)) woken += 1
+  }
   return woken
 }
 
