@@ -304,6 +304,7 @@ describe('races of workers', () => {
     await turn(id, 20_000)
     await begin(queue)
     assert.deepEqual([(await one(id)).attempt_number, (await one(id)).returns], [2, 0])
+    await sound()
   })
 
   test('[MIS-014] [MIS-016] [MIS-083] a worker is told which kind of attempt it has, why the output before was refused, and its model', async () => {
