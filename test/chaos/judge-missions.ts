@@ -92,6 +92,7 @@ export async function judgeMissions(installation: Installation, asked: readonly 
     worked: sum(({ worked }) => worked),
     reviewed: sum(({ reviewed }) => reviewed),
     reports: sum(({ reports }) => reports) + rows.filter(({ is_reported }) => is_reported).length,
+    refired: ofTasks.refired,
     phantom: compared.phantom,
     lost: [...compared.lost, ...ofTasks.lost],
     doubled: [...compared.doubled, ...ofTasks.doubled, ...listRepeated(began)],
@@ -146,10 +147,12 @@ where t.state = 'completed' and t.carried_from_id is null and t.spec->'run'->>'t
 async function countPayments({ db }: Installation, { paid, undone }: Book) {
   const rows = (await db.query<Payment>(listPayments)).filter(({ key }) => (paid[key] ?? 0) > 0)
   const doubled: string[] = []
+  let refired = 0
   const byEffect = Map.groupBy(rows, ({ root, temp_id, effect_type }) => `${root} ${temp_id} ${effect_type}`)
   for (const [what, all] of byEffect) {
     const standing = new Map<string, number>()
     for (const { run_id, is_named, undo_key } of all) {
+      if (standing.size > 0 && is_named) refired += 1
       if ((standing.size > 0 && !standing.has(run_id) && !is_named) || (standing.get(run_id) ?? 0) > 0)
         doubled.push(`task ${what}: paid again by ${run_id}`)
       if (undo_key === null || (undone[undo_key] ?? 0) === 0) standing.set(run_id, (standing.get(run_id) ?? 0) + 1)
@@ -158,5 +161,5 @@ async function countPayments({ db }: Installation, { paid, undone }: Book) {
   const payers = new Set(rows.map(({ run_id, temp_id }) => `${run_id} ${temp_id}`))
   const completed = await db.query<{ run_id: string; temp_id: string }>(listPayers)
   const unpaid = completed.map(({ run_id, temp_id }) => `${run_id} ${temp_id}`).filter((each) => !payers.has(each))
-  return { doubled, lost: unpaid.map((each) => `task ${each}: completed and not paid`) }
+  return { refired, doubled, lost: unpaid.map((each) => `task ${each}: completed and not paid`) }
 }

@@ -40,6 +40,8 @@ export type MissionKillReport = Pick<Verdict, 'lost' | 'doubled' | 'phantom' | '
   readonly forks: number
   /** Forks that named nothing, and were refused because something stood. */
   readonly refusedForks: number
+  /** Payments that a fork repeated because its request names them. */
+  readonly refired: number
   /** Tasks that a fork took over. */
   readonly carried: number
   /** Tasks with more than one attempt. */

@@ -13,7 +13,7 @@ const TASKS = 'missions.orchestration_tasks'
 const RUNS = 'missions.orchestration_runs'
 
 /** Offered: its command has passed every rule and person, and its effect waits for a worker. A retry is offered when it is due. */
-const claimable = `from ${TASKS} as t join ${RUNS} as r on r.id = t.run_id and r.state = 'running'
+const claimable = `from ${TASKS} as t join ${RUNS} as r on r.id = t.run_id and r.state_type = 'running'
   join concord.commands as c on c.command_id = t.command_id and c.completed_at is null and not c.cancellation_requested
 where t.workspace_id = $1::uuid and t.spec #>> '{run,worker}' = any($2::text[]) and t.spec #>> '{run,worker}' is not null
   and t.state in ('queued', 'awaiting_retry') and t.due_at is null
