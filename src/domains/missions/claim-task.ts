@@ -1,6 +1,6 @@
 /** A worker claims a task of its queues: one statement picks and locks the first that is offered, so that two workers never get the same. */
 import type { JsonObject } from '#kernel/json-value'
-import { statement, type Tx } from '#store'
+import { failpoint, statement, type Tx } from '#store'
 import { Batch } from './batch.ts'
 import { chooseModel, readMissionConfig } from './config.ts'
 import { later } from './decide-attempt.ts'
@@ -13,7 +13,7 @@ const TASKS = 'missions.orchestration_tasks'
 const RUNS = 'missions.orchestration_runs'
 
 /** Offered: its command has passed every rule and person, and its effect waits for a worker. A retry is offered when it is due. */
-const claimable = `from ${TASKS} as t join ${RUNS} as r on r.id = t.run_id and r.state = 'running'
+const claimable = `from ${TASKS} as t join ${RUNS} as r on r.id = t.run_id and r.state_type = 'running'
   join concord.commands as c on c.command_id = t.command_id and c.completed_at is null and not c.cancellation_requested
 where t.workspace_id = $1::uuid and t.spec #>> '{run,worker}' = any($2::text[]) and t.spec #>> '{run,worker}' is not null
   and t.state in ('queued', 'awaiting_retry') and t.due_at is null
@@ -136,6 +136,7 @@ export function claimTask(
           })
     await batch.commit(tx)
     await bringForward(tx, run.id, lease.lease_until)
+    await failpoint('missions.claim_written')
     return { task: moved, input, upstream: await tx.run(listUpstream, [task.id]), leaseToken }
   })
 }

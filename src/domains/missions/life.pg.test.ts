@@ -66,7 +66,7 @@ describe('the life of a mission in its rows', () => {
     assert.deepEqual(await room.tasksOf(id), [])
   })
 
-  test('[MIS-054] [MIS-055] [MIS-057] [MIS-059] [MIS-096] [MIS-097] [MIS-098] [MIS-099] [MIS-101] [MIS-151] [MIS-168] [MIS-197] [MIS-242] stamps, versions and durations of a mission that completes', async () => {
+  test('[MIS-054] [MIS-055] [MIS-057] [MIS-059] [MIS-096] [MIS-097] [MIS-098] [MIS-099] [MIS-101] [MIS-168] [MIS-197] [MIS-242] stamps, versions and durations of a mission that completes', async () => {
     const begun = room.clock.now()
     const first = await waiting('s1', ['s2', { depends_on: ['s1'] }])
     const [s1] = await room.tasksOf(first.id)

@@ -5,7 +5,7 @@
 import type { CommandDeps } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
-import { type Sql, statement, type Tx } from '#store'
+import { failpoint, type Sql, statement, type Tx } from '#store'
 import { reconcile } from '#turns'
 import { Batch } from './batch.ts'
 import { MISSION_KIND, MISSION_QUEUE } from './deps.ts'
@@ -59,14 +59,14 @@ const listStalled = statement<{ readonly id: string; readonly since: Date }>(
 where r.state_type <> 'terminal' and ($3::uuid is null or r.id = $3) and (r.run_after is null or r.run_after > $1)
   and last.created_at <= $1::timestamptz - ${waited}
   and (coalesce(r.config->'hooks', '{}') = '{}' or not exists (select ${hooksIn('r.id')} and c.completed_at is null))
-  and case when r.state = 'running' then
+  and case when r.state_type = 'running' then
     not exists (select from ${TASKS} as t where t.run_id = r.id and t.state_type <> 'terminal')
     or exists (select from ${TASKS} as t left join concord.commands as c on c.command_id = t.command_id
       left join concord.commands as v on v.command_id = t.review_command_id
       where t.run_id = r.id and t.state_type <> 'terminal' and (
         coalesce(t.due_at, t.lease_until) <= $1 or (t.state = 'queued' and t.command_id is null and not exists (
           select from ${TASKS} as x where x.run_id = r.id and x.state = 'running'))
-        or (c.completed_at <= $1 and (t.state in ('queued', 'assigned', 'running', 'continuing') or (t.state = 'awaiting_retry' and t.due_at is null))) or (t.state in ('verifying', 'awaiting_human') and v.completed_at <= $1) or (${READY} and not exists (
+        or (c.completed_at <= $1 and (t.state in ('queued', 'assigned', 'running', 'continuing') or (t.state = 'awaiting_retry' and t.due_at is null))) or (t.state_type = 'paused' and v.completed_at <= $1) or (${READY} and not exists (
           select from ${TASKS} as x where x.run_id = r.id and x.state <> 'pending' and x.state_type <> 'terminal'))))
   when r.state_type = 'pending' then exists (select from concord.commands as g where g.command_id = r.gate_command_id and g.completed_at <= $1) else false end
 order by r.id limit $2`,
@@ -76,7 +76,10 @@ order by r.id limit $2`,
 export async function wakeStalledMissions(deps: Deps, { traceId }: { readonly traceId: string }): Promise<number> {
   const stalled = await deps.db.run(listStalled, [deps.now(), BATCH, null])
   let woken = 0
-  for (const { id } of stalled) if (await wakeStalled(deps, id, traceId)) woken += 1
+  for (const { id } of stalled) {
+    await failpoint('missions.stall_found')
+    if (await wakeStalled(deps, id, traceId)) woken += 1
+  }
   return woken
 }
 

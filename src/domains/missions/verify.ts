@@ -54,7 +54,7 @@ from missions.orchestration_tasks as t left join concord.commands as c on c.comm
   left join concord.commands as v on v.command_id = t.review_command_id
   left join concord.artifacts as a on a.workspace_id = t.workspace_id
     and a.artifact_id = ${outputArtifact('t')}
-where t.run_id = $1::uuid and t.state in ('verifying', 'awaiting_human') and t.state_type <> 'terminal'
+where t.run_id = $1::uuid and t.state_type = 'paused'
   and case when t.review_command_id is null then t.state = 'awaiting_human' or not coalesce(t.spec->'verify'->t.checks_passed::int ? 'worker', false)
     else v.completed_at is not null end
 order by t.sequence_number limit $2`,
