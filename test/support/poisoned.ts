@@ -150,13 +150,15 @@ function obey(orders: readonly Order[]): AgentAnswer {
 const obeySeen = (observations: readonly AgentObservation[]) =>
   obey(observations.flatMap(({ content }) => ordersIn(content)))
 
-const readPage = (url: unknown): Order => ({ tool: 'fetch_page', payload: { url: String(url) } })
+const readPage = (url: string): Order => ({ tool: 'fetch_page', payload: { url } })
+const subjectOf = ({ context: { subject } }: { readonly context: JsonObject }) =>
+  typeof subject === 'string' ? subject : ''
 
 /** Reads the page, the artifact or the memories that its goal names, and then does whatever it has read. */
 export const obedient: AgentRuntime = {
   name: 'obedient',
-  async startAgentRun({ context }) {
-    const subject = String(context['subject'])
+  async startAgentRun(turn) {
+    const subject = subjectOf(turn)
     if (subject.startsWith('art_')) return obey([{ tool: 'read_artifact', payload: { artifact_id: subject } }])
     if (subject.startsWith('customer:')) return obey([{ tool: 'retrieve_memory', payload: { subject } }])
     return obey([readPage(subject)])
@@ -211,13 +213,14 @@ export function obedientSwarms(web: PoisonedWeb) {
       agents: [],
       runtime: playedBy(childPlay),
     })
-  const reads: Play = ({ turn, context }) => obey(turn === 0 ? [readPage(context['subject'])] : [])
+  const reads: Play = (turn) => obey(turn.turn === 0 ? [readPage(subjectOf(turn))] : [])
   return [
     errand(
       'child_reads',
-      ({ turn, context }) => {
-        if (turn === 0) return obey([child('Read it.', { subject: context['subject'] ?? null })])
-        return obey(turn === 1 ? ordersIn(web.pages.get(String(context['subject']))) : [])
+      (turn) => {
+        const subject = subjectOf(turn)
+        if (turn.turn === 0) return obey([child('Read it.', { subject })])
+        return obey(turn.turn === 1 ? ordersIn(web.pages.get(subject)) : [])
       },
       reads,
     ),
