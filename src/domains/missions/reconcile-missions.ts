@@ -10,7 +10,7 @@ import { reconcile } from '#turns'
 import { Batch } from './batch.ts'
 import { MISSION_KIND, MISSION_QUEUE } from './deps.ts'
 import { NOBODY } from './events.ts'
-import { hooksIn } from './hook-rows.ts'
+import { livingAuxiliaries, livingHooks } from './auxiliary-rows.ts'
 import { bringForward, lockMission, overdueMissions, type StoredTask } from './mission.ts'
 
 const RUNS = 'missions.orchestration_runs'
@@ -58,7 +58,7 @@ const listStalled = statement<{ readonly id: string; readonly since: Date }>(
   cross join lateral (select e.created_at from missions.orchestration_events as e where e.run_id = r.id order by e.id desc limit 1) as last
 where r.state_type <> 'terminal' and ($3::uuid is null or r.id = $3) and (r.run_after is null or r.run_after > $1)
   and last.created_at <= $1::timestamptz - ${waited}
-  and (coalesce(r.config->'hooks', '{}') = '{}' or not exists (select ${hooksIn('r.id')} and c.completed_at is null))
+  and not exists (select from ${livingHooks('r.id')})
   and case when r.state = 'running' then
     not exists (select from ${TASKS} as t where t.run_id = r.id and t.state_type <> 'terminal')
     or exists (select from ${TASKS} as t left join concord.commands as c on c.command_id = t.command_id
@@ -68,7 +68,9 @@ where r.state_type <> 'terminal' and ($3::uuid is null or r.id = $3) and (r.run_
           select from ${TASKS} as x where x.run_id = r.id and x.state = 'running'))
         or (c.completed_at <= $1 and (t.state in ('queued', 'assigned', 'running', 'continuing') or (t.state = 'awaiting_retry' and t.due_at is null))) or (t.state in ('verifying', 'awaiting_human') and v.completed_at <= $1) or (${READY} and not exists (
           select from ${TASKS} as x where x.run_id = r.id and x.state <> 'pending' and x.state_type <> 'terminal'))))
-  when r.state_type = 'pending' then exists (select from concord.commands as g where g.command_id = r.gate_command_id and g.completed_at <= $1) else false end
+    or exists (select from ${livingAuxiliaries('r.id', 'not null')})
+  when r.state_type = 'pending' then exists (select from concord.commands as g where g.command_id = r.gate_command_id and g.completed_at <= $1)
+    or exists (select from ${livingAuxiliaries('r.id', 'not null')}) else false end
 order by r.id limit $2`,
 )
 
