@@ -3,11 +3,13 @@
  * given again; a mission that stands still although it has work, for example because a wake was lost, is reported and woken.
  */
 import type { CommandDeps } from '#domains/commands'
-import { encodeId } from '#kernel/ids'
+import { encodeId, isUuid } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
+import { redactText } from '#kernel/secret-shapes'
 import { type Sql, statement, type Tx } from '#store'
 import { reconcile } from '#turns'
-import { Batch } from './batch.ts'
+import { Batch, type MissionActor } from './batch.ts'
+import { cutSummary } from './cards.ts'
 import { MISSION_KIND, MISSION_QUEUE } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { livingAuxiliaries, livingHooks } from './auxiliary-rows.ts'
@@ -82,6 +84,33 @@ export async function wakeStalledMissions(deps: Deps, { traceId }: { readonly tr
   return woken
 }
 
+/** In the transaction of an operator who resumed a mission that got no more turns. */
+export async function recordResumedMission(
+  tx: Tx,
+  by: Pick<MissionActor, 'id' | 'traceId'>,
+  { id, why, reason, at }: { readonly id: string; readonly why: string; readonly reason: string; readonly at: Date },
+): Promise<void> {
+  const run = isUuid(id) ? await lockMission(tx, id) : undefined
+  if (!run) return
+  const batch = new Batch(run)
+  noteStall(batch, run.updated_at, cutSummary(`resumed (${why}): ${redactText(reason)}`), {
+    by: { ...by, kind: 'human' },
+    at,
+  })
+  await batch.commit(tx)
+}
+
+function noteStall(batch: Batch, since: Date, action_taken: string, noting: { by: MissionActor; at: Date }): void {
+  const stall_detected = {
+    entity_type: 'run',
+    entity_id: encodeId('mission', batch.run.id),
+    stalled_state: batch.run.state,
+    stalled_since: formatInstant(since),
+    action_taken,
+  }
+  batch.note('stall_detected', { ...noting, payloads: { stall_detected } })
+}
+
 function wakeStalled({ db, now, wake }: Deps, id: string, traceId: string): Promise<boolean> {
   return db.transaction(async (tx) => {
     const run = await lockMission(tx, id)
@@ -90,15 +119,7 @@ function wakeStalled({ db, now, wake }: Deps, id: string, traceId: string): Prom
     const [found] = run ? await tx.run(listStalled, [at, 1, id]) : []
     if (!run || !found) return false
     const batch = new Batch(run)
-    const by = { id: NOBODY, kind: 'reconciler', traceId } as const
-    const stall_detected = {
-      entity_type: 'run',
-      entity_id: encodeId('mission', id),
-      stalled_state: run.state,
-      stalled_since: formatInstant(found.since),
-      action_taken: 'woken',
-    }
-    batch.note('stall_detected', { by, at, payloads: { stall_detected } })
+    noteStall(batch, found.since, 'woken', { by: { id: NOBODY, kind: 'reconciler', traceId }, at })
     await correctCounters(tx, batch)
     await batch.commit(tx)
     await bringForward(tx, id, at)
