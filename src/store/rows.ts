@@ -784,6 +784,19 @@ export type Rows = {
     readonly created_at: Date
     readonly updated_at: Date
   }
+  'missions.orchestration_auxiliaries': {
+    readonly key: string
+    readonly run_id: string
+    readonly workspace_id: string
+    readonly kind: 'planner' | 'before_run' | 'after_run' | 'verifier'
+    readonly task_id: string | null
+    readonly attempt: number | null
+    readonly command_id: string | null
+    readonly cost: string
+    readonly tokens: number
+    readonly error: string | null
+    readonly settled_at: Date | null
+  }
   'missions.orchestration_events': {
     readonly id: string
     readonly run_id: string

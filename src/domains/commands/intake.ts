@@ -345,7 +345,8 @@ export function decidePolicyOutcome(
     case 'escalate':
     case 'require_approval': {
       const approvalType = result.decision === 'escalate' ? 'escalation' : approval.approval_type
-      return { t: 'approval', approvers: approversOf(result, approval), approvalType, reason }
+      const expiresInMinutes = expiryOf(result)
+      return { t: 'approval', approvers: approversOf(result, approval), approvalType, reason, expiresInMinutes }
     }
     case 'delay':
       return { t: 'delay', until: new Date(now.getTime() + delayOf(result)) }
@@ -354,7 +355,7 @@ export function decidePolicyOutcome(
       const isGated = approval.required || task.spec.approval_required || isOperationGated
       if (!isGated) return { t: 'go' }
       const approvers = approversOf({ required_approvals: [] }, approval)
-      return { t: 'approval', approvers, approvalType: approval.approval_type, reason }
+      return { t: 'approval', approvers, approvalType: approval.approval_type, reason, expiresInMinutes: null }
     }
   }
 }
@@ -390,10 +391,19 @@ function fieldsOf(result: PolicyResult): readonly string[] {
   return [...new Set(fields)].toSorted()
 }
 
+const countsIn = (result: PolicyResult, field: string) =>
+  metadataOf(result, field).filter(
+    (count): count is number => typeof count === 'number' && Number.isSafeInteger(count) && count > 0,
+  )
+
+/** The shortest time that any rule gives people for their decision. */
+function expiryOf(result: PolicyResult): number | null {
+  const minutes = countsIn(result, 'expires_in_minutes')
+  return minutes.length > 0 ? Math.min(...minutes) : null
+}
+
 /** The longest delay that any rule sets. */
 function delayOf(result: PolicyResult): number {
-  const asked = metadataOf(result, 'delay_ms').filter(
-    (ms): ms is number => typeof ms === 'number' && Number.isSafeInteger(ms) && ms > 0,
-  )
+  const asked = countsIn(result, 'delay_ms')
   return asked.length > 0 ? Math.max(...asked) : DELAY_MS
 }

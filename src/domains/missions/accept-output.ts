@@ -20,11 +20,10 @@ import type { PolicyInput } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import { digestOutput } from './checks.ts'
-import type { MissionConfig } from './config.ts'
+import { approvalTerms, approvalTermsOf, askPeople, type MissionConfig, OPERATOR } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import { outputArtifact } from './mission-task.ts'
 import type { StoredMission, StoredTask } from './mission.ts'
-import { OPERATOR } from './start-plan.ts'
 import { attemptsOf, listStandingEffects } from './standing-effects.ts'
 import { type Origin, submitFollowed } from './turn.ts'
 
@@ -49,6 +48,7 @@ const payload = z.object({
   /** What another attempt would repeat. */
   effects: z.array(z.object({ effect_id: z.string(), effect_type: z.string() })),
   reviewer_role: z.string().nullable(),
+  ...approvalTerms.shape,
 })
 type ReviewPayload = z.output<typeof payload>
 
@@ -89,10 +89,8 @@ export function acceptOutputDefinitions(deps: () => MissionDeps): readonly Defin
     actions: '*',
     // Only this room submits the task.
     decide: ({ command }: PolicyInput) => {
-      const { reason, reviewer_role } = command['payload'] as ReviewPayload
-      const requester = String(command['requested_by'])
-      const role = reviewer_role ?? (requester.startsWith('user:') ? requester : OPERATOR)
-      return { decision: 'require_approval', reasons: [reason], required_approvals: [{ role, count: 1 }] }
+      const { reason, reviewer_role: role, ...terms } = command['payload'] as ReviewPayload
+      return askPeople(reason, { role, requestedBy: String(command['requested_by']) }, terms)
     },
   })
   return [
@@ -130,11 +128,18 @@ export function reviewerOf(
   return named?.[0] ?? approver_role ?? null
 }
 
+type AskedReview = {
+  readonly role: string | null
+  readonly workspaceId: string
+  readonly requestId: string
+  readonly terms: ReturnType<typeof approvalTermsOf>
+}
+
 /** Who would have to review an output. Nothing is recorded. */
 export function previewReview(
   { commands }: MissionDeps,
   by: Actor,
-  { role, workspaceId, requestId }: { role: string | null; workspaceId: string; requestId: string },
+  { role, workspaceId, requestId, terms }: AskedReview,
 ): Promise<Decision<CommandPreview>> {
   const payload: ReviewPayload = {
     mission_id: '',
@@ -148,6 +153,7 @@ export function previewReview(
     output_checksum: null,
     effects: [],
     reviewer_role: role,
+    ...terms,
   }
   const ingress = 'system_event' as const
   return previewCommand(commands, by, { workspaceId, requestId, taskName: ACCEPT_TASK_OUTPUT, payload, ingress })
@@ -176,6 +182,7 @@ export async function submitReview(
     output_checksum: task.output_checksum,
     effects: effects.slice(0, EFFECTS_SHOWN).map(({ effect_id, effect_type }) => ({ effect_id, effect_type })),
     reviewer_role: reviewerOf(task.spec, config),
+    ...approvalTermsOf(config),
   }
   const ingress = 'system_event'
   return submitFollowed(

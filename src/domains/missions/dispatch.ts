@@ -7,6 +7,7 @@ import { formatMoney } from '#kernel/money'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { failpoint } from '#store'
 import { findSubmittedAs, isUnchanged } from './accept-output.ts'
+import { isUnpaid } from './auxiliary.ts'
 import type { Batch, MissionActor } from './batch.ts'
 import { cutSummary } from './cards.ts'
 import { chooseModel } from './config.ts'
@@ -27,7 +28,7 @@ import { coordinator, systemOf } from './plan-rows.ts'
 import { taskNameOf } from './plan.ts'
 import { fillReferences, referencesIn } from './references.ts'
 import { cascade, type Ended } from './settle.ts'
-import { exceedBudget, reserveAttempts, settleHeld } from './spending.ts'
+import { attemptCostKey, exceedBudget, reserve } from './spending.ts'
 import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
 import { maxCostOf } from './usage.ts'
 import { announceOffers, workerPayload } from './worker-task.ts'
@@ -53,8 +54,8 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
     found,
     unsent.map((task) => ({ task, attempt: nextAttempt(task) })),
   )
-  const { ready: queued, stopped } = splitHooked(unsent, hooked)
-  if (queued.length === 0 && stopped.size === 0) return false
+  const { ready: queued, stopped, isUnpaid: isHookUnpaid } = splitHooked(unsent, hooked)
+  if (queued.length === 0 && stopped.size === 0 && !isHookUnpaid) return false
   const paid = await payFor(
     deps,
     found,
@@ -91,7 +92,7 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
       if (begun?.state === 'failed') ended.push({ id: begun.id, state: 'failed' })
     }
     await cascade(tx, batch, ended, at, coordinator(origin.context.trace_id))
-    if (paid.size < queued.length) exceedBudget(batch, { at, traceId: origin.context.trace_id })
+    if (paid.size < queued.length || isHookUnpaid) exceedBudget(batch, { at, traceId: origin.context.trace_id })
   })
   await failpoint('missions.attempts_begun')
   for (const [id, submitted] of sent)
@@ -99,14 +100,15 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
   return true
 }
 
-/** The tasks whose attempt may start, and those whose hook failed. The others wait for theirs. */
+/** The tasks whose attempt may start, those whose hook failed, and whether the limit does not pay for one. The others wait for theirs. */
 function splitHooked<T extends StoredTask>(tasks: readonly T[], hooked: Awaited<ReturnType<typeof passHooks>>) {
-  const stopped = new Map([...hooked].flatMap(([id, each]) => (each.ok ? [] : [[id, each] as const])))
+  const refused = [...hooked].flatMap(([id, each]) => (each.ok ? [] : [[id, each] as const]))
+  const stopped = new Map(refused.filter(([, each]) => !isUnpaid(each)))
   const ready = tasks.filter(({ id }) => {
     const each = hooked.get(id)
     return each === undefined || (each.ok && each.value === 'passed')
   })
-  return { ready, stopped }
+  return { ready, stopped, isUnpaid: stopped.size < refused.length }
 }
 
 /** A person has cancelled the task since it was read, so nothing of it may run. */
@@ -121,17 +123,19 @@ async function dropAttempt({ commands }: MissionDeps, { run, origin }: Found, ta
   })
 }
 
-/** The tasks whose attempts may start. Where one does not fit, money that ended tasks still hold is set free first. */
+/** The tasks whose attempts may start. */
 async function payFor(
   deps: MissionDeps,
-  { run, origin, config }: Found,
+  found: Found,
   attempts: readonly Pick<StoredTask, 'id' | 'attempt_number' | 'spec'>[],
 ): Promise<ReadonlySet<string>> {
-  const { db, now } = deps.commands
-  const paid = await reserveAttempts(db, run, config, attempts, now())
-  if (paid.size === attempts.length) return paid
-  await write(deps, run, (batch, at, tx) => settleHeld(tx, batch, config, { at, traceId: origin.context.trace_id }))
-  return reserveAttempts(db, run, config, attempts, now())
+  const costs = attempts.map(({ id, attempt_number, spec }) => ({
+    id,
+    key: attemptCostKey(id, attempt_number),
+    amount: maxCostOf(spec.max_cost, found.config),
+  }))
+  const held = await reserve(deps, found, costs)
+  return new Set(costs.flatMap(({ id, key }) => (held.has(key) ? [id] : [])))
 }
 
 /** What the references of a task take: the results by temporary id, and the commands whose labels come with them. */
@@ -269,8 +273,8 @@ export async function retryDue(deps: MissionDeps, found: Found): Promise<boolean
   const { db, now } = deps.commands
   const retries = await listDueRetries(db, run.id, now(), SUBMITS)
   const attempts = retries.map((task) => ({ task, attempt: task.attempt_number + 1 }))
-  const { ready: due, stopped } = splitHooked(retries, await passHooks(deps, found, attempts))
-  if (due.length === 0 && stopped.size === 0) return false
+  const { ready: due, stopped, isUnpaid: isHookUnpaid } = splitHooked(retries, await passHooks(deps, found, attempts))
+  if (due.length === 0 && stopped.size === 0 && !isHookUnpaid) return false
   const traceId = origin.context.trace_id
   const again = new Map<string, Decision<string>>(stopped)
   const next = due.map((task) => ({ ...task, attempt_number: task.attempt_number + 1 }))
@@ -303,7 +307,7 @@ export async function retryDue(deps: MissionDeps, found: Found): Promise<boolean
       if (begun.state === 'failed') ended.push({ id: begun.id, state: 'failed' })
     }
     await cascade(tx, batch, ended, at, coordinator(traceId))
-    if (paid.size < due.length) exceedBudget(batch, { at, traceId })
+    if (paid.size < due.length || isHookUnpaid) exceedBudget(batch, { at, traceId })
   })
   if (due.some(({ spec }) => spec.run.worker !== undefined)) await announceOffers(db, run.workspace_id)
   return true

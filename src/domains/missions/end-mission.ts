@@ -118,7 +118,8 @@ export async function leave(deps: MissionDeps, run: StoredMission, origin: Origi
   const isLeft = open.length > 0 && (await listOpenCommands(commands.db, run.id)).length > 0
   if (isLeft) return restUntil(deps, run, null)
   const traceId = origin.context.trace_id
-  const closed = await closeBudget(commands.db, run, { at: commands.now(), traceId })
+  const isCounted = run.account_id === null && open.length === 0 && !origin.has_auxiliary
+  const closed = isCounted ? run : await closeBudget(commands.db, run, { at: commands.now(), traceId })
   const isReported = await reportMission(deps, closed, traceId)
   const until = isReported ? null : new Date(commands.now().getTime() + REPORT_AGAIN_MS)
   await commands.db.transaction(async (tx) => {

@@ -5,17 +5,18 @@
 import type { Catalog } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
-import { formatMoney, zeroMoney } from '#kernel/money'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement } from '#store'
+import { dropAuxiliary, hookKey, listUnaskedHooks } from './auxiliary-rows.ts'
+import { isUnpaid, submitAuxiliary } from './auxiliary.ts'
 import { type MissionConfig, sayUnknown } from './config.ts'
 import type { MissionDeps } from './deps.ts'
-import { listEndedWithoutHook } from './hook-rows.ts'
 import type { StoredTask } from './mission.ts'
 import { checkPayload } from './plan.ts'
 import { fillReferences } from './references.ts'
 import { payloadsOf, runnableTasks } from './start-plan.ts'
-import { actAsRequester, type Found, oneDeeper, submitFollowed } from './turn.ts'
+import { exceedBudget } from './spending.ts'
+import { type Found, write } from './turn.ts'
 
 const names = ['before_run', 'after_run'] as const
 type HookName = (typeof names)[number]
@@ -37,8 +38,6 @@ export function checkHooks({ hooks }: Pick<MissionConfig, 'hooks'>, catalog: Pic
   }
   return accept(null)
 }
-
-const keyOf = (taskId: string, attempt: number, name: HookName) => `mission:${taskId}:${attempt}:${name}`
 
 /** $1 workspace, $2 keys. */
 const findHooks = statement<{
@@ -62,12 +61,12 @@ export async function passHooks(
 ): Promise<ReadonlyMap<string, Decision<'passed' | 'waits'>>> {
   const { before_run: hook } = found.config.hooks
   if (!hook) return new Map()
-  const keys = attempts.map(({ task, attempt }) => keyOf(task.id, attempt, 'before_run'))
+  const keys = attempts.map(({ task, attempt }) => hookKey(task.id, attempt, 'before_run'))
   const known = await deps.commands.db.run(findHooks, [found.run.workspace_id, keys])
   const byKey = new Map(known.map((each) => [each.idempotency_key, each]))
   const passed = new Map<string, Decision<'passed' | 'waits'>>()
   for (const { task, attempt } of attempts) {
-    const asked = byKey.get(keyOf(task.id, attempt, 'before_run'))
+    const asked = byKey.get(hookKey(task.id, attempt, 'before_run'))
     if (!asked) {
       const submitted = await submitHook(deps, found, { task, attempt }, 'before_run')
       passed.set(task.id, submitted.ok ? accept('waits') : submitted)
@@ -81,24 +80,33 @@ export async function passHooks(
   return passed
 }
 
-/** Every attempt that has ended gets its hook, also if the process that settled it died. */
-export async function runAfter(deps: MissionDeps, found: Found): Promise<void> {
-  if (!found.config.hooks.after_run) return
-  for (const { attempt, ...task } of await listEndedWithoutHook(deps.commands.db, found.run.id, AT_ONCE))
-    await submitHook(deps, found, { task, attempt }, 'after_run')
+/** Every attempt that has ended gets its hook, also if the process that settled it died. True: the mission has stopped, because one does not fit into its limit. */
+export async function runAfter(deps: MissionDeps, found: Found): Promise<boolean> {
+  const { run, origin } = found
+  const { db, now } = deps.commands
+  if (!found.config.hooks.after_run) return false
+  for (const { attempt, ...task } of await listUnaskedHooks(db, run.id, AT_ONCE)) {
+    const asked = await submitHook(deps, found, { task, attempt }, 'after_run')
+    if (isUnpaid(asked)) {
+      await write(deps, run, (batch, at) => exceedBudget(batch, { at, traceId: origin.context.trace_id }))
+      return run.state === 'running'
+    }
+    // Another writer has the key, and has not committed: the next turn finds its command.
+    if (!asked.ok && asked.code !== 'key_in_progress')
+      await dropAuxiliary(db, hookKey(task.id, attempt, 'after_run'), now(), asked.reason)
+  }
+  return false
 }
 
 async function submitHook(
   deps: MissionDeps,
-  { run, origin, config }: Found,
+  found: Found,
   { task, attempt }: Attempt,
   name: HookName,
 ): Promise<Decision<string>> {
-  const hook = config.hooks[name]
-  const by = await actAsRequester(deps.commands, run, origin)
-  if (!by.ok) return by
+  const hook = found.config.hooks[name]
   const about: JsonObject = {
-    mission_id: encodeId('mission', run.id),
+    mission_id: encodeId('mission', found.run.id),
     mission_task_id: encodeId('mission_task', task.id),
     attempt,
   }
@@ -106,20 +114,14 @@ async function submitHook(
   const seen = { ...about, temp_id, title: task.title, state: task.state, error: task.error_message }
   const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([['attempt', seen]]))
   if (!payload.ok) return payload
-  return submitFollowed(
-    deps,
-    by.value,
-    { run, origin },
-    {
-      taskName: hook?.task ?? '',
-      payload: payload.value as JsonObject,
-      idempotencyKey: keyOf(task.id, attempt, name),
-      // Nothing is reserved for hooks, so under a hard limit they spend nothing.
-      metadata: {
-        ...oneDeeper(origin),
-        ...about,
-        ...(run.account_id !== null && { max_cost: formatMoney(zeroMoney) }),
-      },
-    },
-  )
+  return submitAuxiliary(deps, found, {
+    kind: name,
+    key: hookKey(task.id, attempt, name),
+    task,
+    attempt,
+    maxCost: hook?.max_cost,
+    taskName: hook?.task ?? '',
+    payload: payload.value as JsonObject,
+    metadata: about,
+  })
 }

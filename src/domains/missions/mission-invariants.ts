@@ -1,5 +1,6 @@
 /** What must hold for every mission, as one query each, for `concord doctor --deep`. */
 import type { Invariant } from '#domains/commands'
+import { livingAuxiliaries } from './auxiliary-rows.ts'
 import { keysOfTask } from './mission-task.ts'
 import { CARDS_DIFFER, COUNTERS_DIFFER } from './repair-missions.ts'
 
@@ -63,7 +64,7 @@ where t.state = 'pending' group by t.id having t.remaining <> count(u.id) filter
     next: '`concord cancel` ends the command.',
     sql: `select r.id from ${RUNS} as r join concord.commands as c on c.command_id = r.command_id
 where c.completed_at is not null and (
-  exists (select from concord.commands as p where p.workspace_id = r.workspace_id and p.idempotency_key = 'mission:' || r.id || ':plan' and p.completed_at is null)
+  exists (select from ${livingAuxiliaries('r.id', 'null')})
   or exists (select from concord.commands as g where g.command_id = r.gate_command_id and g.completed_at is null)
   or exists (select from ${TASKS} as t join concord.commands as a on a.command_id in (t.command_id, t.review_command_id)
     where t.run_id = r.id and a.completed_at is null)

@@ -273,7 +273,12 @@ describe('plans of missions', () => {
   })
 
   test('[MIS-069] three levels of autonomy, below, at and above the threshold', () => {
-    const terms = { auto_approve_threshold: '5.00', approver_role: null }
+    const terms = {
+      auto_approve_threshold: '5.00',
+      approver_role: null,
+      approvals_required: 1,
+      expires_in_minutes: null,
+    }
     const decided = autonomyLevels.map((autonomy) =>
       ['4.99', '5.00', '5.01'].map(
         (estimated_cost) => decideAutonomy({ ...terms, autonomy, estimated_cost }, 'user:ada').decision,
