@@ -14,6 +14,7 @@ import { systemOf } from './plan-rows.ts'
 import { amountIn, maxCostOf, type Usage, usageOf } from './usage.ts'
 
 type Budgeted = Pick<MissionConfig, 'budget'>
+type Settled = NonNullable<Awaited<ReturnType<typeof settleCosts>>>
 type When = { readonly at: Date; readonly traceId: string }
 
 /** $1 command. The account of the agent that asked for it. */
@@ -63,8 +64,8 @@ export async function reserveAttempts(
 }
 
 /**
- * In the transaction that settles attempts, before their moves: the rows, the sums of the mission and the account. The mission stops if they cost more than was
- * reserved for them.
+ * In the transaction that settles attempts, before their moves: the rows, the sums of the mission and the account. The mission stops if its cost is above its
+ * limit: an attempt may report more than was reserved for it.
  */
 export async function settleUsage(
   tx: Tx,
@@ -92,8 +93,12 @@ export async function settleUsage(
   if (accountId === null) return
   const amounts = usage.map(({ task, attempt, cost }) => ({ key: keyOf(task.id, attempt), amount: cost }))
   const settled = await settleCosts(tx, systemOf(when.traceId), { accountId, workspaceId, amounts, at: when.at })
-  if (settled?.isBreached) exceedBudget(batch, when)
+  if (settled && isOverdrawn(settled)) exceedBudget(batch, when)
 }
+
+/** The cost is above the limit. What is reserved for attempts that run may still be returned. */
+const isOverdrawn = ({ spent_units, excess_units, limit_units }: Settled) =>
+  amountOf(spent_units) + amountOf(excess_units) > amountOf(limit_units)
 
 /** Nothing new starts. What runs may end, and is settled. */
 export function exceedBudget(batch: Batch, when: When): void {
