@@ -33,7 +33,7 @@ import { maxCostOf } from './usage.ts'
 import { announceOffers, workerPayload } from './worker-task.ts'
 
 /** Attempts of one mission at the same time: what a turn reads stays the same at any size. */
-const AT_ONCE_MAX = 256
+export const AT_ONCE_MAX = 256
 /** Attempts that are submitted together. */
 const SUBMITS = 32
 
