@@ -1,9 +1,13 @@
 /** Turns that are held up: what one of them has submitted counts for that attempt alone. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { byPerson } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
+import type { Statement } from '#store'
 import { nextFence } from '#test/commands'
 import { aPlan, type MissionRoom, openMissionRoom, planTask } from '#test/missions'
+import { TRACE } from '#test/tenant'
+import { cancelTask } from './act-on-task.ts'
 import { MISSION_KIND } from './deps.ts'
 import { openMissionDrive } from './drive-mission.ts'
 import type { PlanTask } from './plan.ts'
@@ -41,11 +45,12 @@ describe('turns that are held up', () => {
       await turn
     }
   }
+  /** Of the first task. */
   const commandsOf = (id: string) =>
     room.rows<{ command_id: string; status: string; attempt: number }>(
       `select c.command_id, c.status, c.attempt from concord.commands as c
          join missions.orchestration_tasks as t on c.idempotency_key in ('mission:' || t.id || ':1', 'mission:' || t.id || ':2')
-       where t.run_id = $1 order by c.idempotency_key`,
+       where t.run_id = $1 and t.sequence_number = 1 order by c.idempotency_key`,
       [id],
     )
   const isSubmitted = (id: string, count: number) => async () => (await commandsOf(id)).length >= count
@@ -144,5 +149,48 @@ describe('turns that are held up', () => {
     assert.equal(command?.status, 'cancelled')
     await room.rest()
     assert.ok(!room.calls.includes('late'))
+  })
+
+  test('a task that is cancelled while its attempt begins leaves no command that runs, wherever the cancel dies', async () => {
+    const { principal } = room.tenant.people.writer
+    const person = { ...byPerson(principal, TRACE), principal }
+    for (let point = 1, isDead = true; isDead; point++) {
+      room.plays.set(`cut${point}`, 'waits').set('other', 'waits')
+      const id = await begun(planTask(`cut${point}`), planTask('other'))
+      const [task] = await room.tasksOf(id)
+      let seen = 0
+      let isRead = false
+      const db = new Proxy(room.world.db, {
+        get(target, name, self): unknown {
+          const found: unknown = Reflect.get(target, name, self)
+          if (name === 'run')
+            return async (asked: Statement<object>, values: readonly unknown[]) => {
+              const rows = await target.run(asked, values)
+              if (asked.name === 'missions.find_task_of_mission' && !isRead) {
+                isRead = true
+                await wake(id)
+              }
+              return rows
+            }
+          if (name !== 'transaction') return found
+          return async (...args: unknown[]) => {
+            seen += 1
+            if (seen === point) throw new Error('died')
+            return Reflect.apply(found as (...given: unknown[]) => unknown, target, args)
+          }
+        },
+      })
+      const asked = { workspaceId: room.tenant.workspace.id, missionId: id, taskId: task?.id ?? '' }
+      isDead = await cancelTask({ commands: { ...room.world, db } }, person, asked).then(
+        () => false,
+        () => true,
+      )
+      await wake(id)
+      const [{ state } = { state: '' }] = await room.tasksOf(id)
+      const [command] = await commandsOf(id)
+      const isLeft = state === 'cancelled' && command?.status !== 'cancelled'
+      assert.ok(!isLeft, `at ${point}: the task is ${state}, and its command is ${command?.status}`)
+      if (!isDead) assert.equal(state, 'cancelled')
+    }
   })
 })
