@@ -79,11 +79,7 @@ export async function reserveCosts(tx: Tx, batch: Batch): Promise<ReadonlySet<st
 }
 
 /** The first settlement of a key counts. Returns the account as it is now. Undefined: there was nothing to settle. */
-export async function settleCosts(
-  tx: Sql,
-  actor: Actor<string>,
-  batch: Batch,
-): Promise<StoredAccount | undefined> {
+export async function settleCosts(tx: Sql, actor: Actor<string>, batch: Batch): Promise<StoredAccount | undefined> {
   const rows = batch.amounts.length === 0 ? [] : await tx.run(endMany, valuesOf(batch))
   const [account] = rows
   if (!account) return undefined

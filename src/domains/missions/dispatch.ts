@@ -6,7 +6,7 @@ import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { formatMoney } from '#kernel/money'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { failpoint } from '#store'
-import { findSubmittedAs, isUnchanged } from './accept-output.ts'
+import { findAttempt, isUnchanged } from './accept-output.ts'
 import type { Batch, MissionActor } from './batch.ts'
 import { cutSummary } from './cards.ts'
 import { chooseModel } from './config.ts'
@@ -180,8 +180,7 @@ async function submitAttempt(
   if (!payload.ok) return payload
   const { worker } = task.spec.run
   const isAgain = task.state === 'awaiting_retry'
-  const refusedKey = `mission:${task.id}:${task.attempt_number}`
-  const refused = (isAgain && (await findSubmittedAs(deps.commands.db, run.workspace_id, refusedKey))) || null
+  const refused = isAgain ? await findAttempt(deps.commands.db, task, task.attempt_number) : null
   return submitFollowed(
     deps,
     by,

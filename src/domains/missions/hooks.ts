@@ -4,19 +4,25 @@
  */
 import type { Catalog } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { formatMoney, zeroMoney } from '#kernel/money'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { statement } from '#store'
+import { findAttempt } from './accept-output.ts'
+import type { Batch } from './batch.ts'
+import { cutSummary } from './cards.ts'
 import { type MissionConfig, sayUnknown } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import { listEndedWithoutHook } from './hook-rows.ts'
 import type { StoredTask } from './mission.ts'
+import { systemOf } from './plan-rows.ts'
 import { checkPayload } from './plan.ts'
-import { fillReferences } from './references.ts'
+import { fillReferences, referencesIn, type ResultReference } from './references.ts'
 import { payloadsOf, runnableTasks } from './start-plan.ts'
-import { actAsRequester, type Found, oneDeeper, submitFollowed } from './turn.ts'
+import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
 
+const ATTEMPT = 'attempt'
 const names = ['before_run', 'after_run'] as const
 type HookName = (typeof names)[number]
 /** Hooks that one step submits. */
@@ -34,8 +40,23 @@ export function checkHooks({ hooks }: Pick<MissionConfig, 'hooks'>, catalog: Pic
       })
     const [wrong] = hook ? checkPayload(hook.payload, payloadsOf(catalog)(hook.task), `${path}.payload`) : []
     if (wrong) return refuse('missions.config.invalid', `${wrong.path}: ${wrong.message}`, { path: wrong.path })
+    for (const { at, ...reference } of hook ? referencesIn(hook.payload, ['payload']) : []) {
+      const fault = findFault(reference)
+      if (fault !== undefined) return refuse('missions.config.invalid', fault, { path: `${path}.${at}` })
+    }
   }
   return accept(null)
+}
+
+/** What a hook can refer to: the fields of `attempt`. */
+const paths = ['mission_id', 'mission_task_id', 'attempt', 'temp_id', 'title', 'state', 'error'].map(
+  (name) => `/${name}`,
+)
+
+function findFault({ from, path, fault }: ResultReference): string | undefined {
+  if (fault !== undefined) return fault
+  if (from !== ATTEMPT) return `$from names ${quote(from)}, and a hook knows ${quote(ATTEMPT)} alone.`
+  return path === '' || paths.includes(path) ? undefined : sayUnknown('path of the attempt', path, paths)
 }
 
 const keyOf = (taskId: string, attempt: number, name: HookName) => `mission:${taskId}:${attempt}:${name}`
@@ -70,7 +91,7 @@ export async function passHooks(
     const asked = byKey.get(keyOf(task.id, attempt, 'before_run'))
     if (!asked) {
       const submitted = await submitHook(deps, found, { task, attempt }, 'before_run')
-      passed.set(task.id, submitted.ok ? accept('waits') : submitted)
+      passed.set(task.id, submitted.ok || isUnderWay(submitted) ? accept('waits') : submitted)
     } else if (asked.completed_at === null) passed.set(task.id, accept('waits'))
     else if (asked.status === 'succeeded') passed.set(task.id, accept('passed'))
     else {
@@ -81,11 +102,42 @@ export async function passHooks(
   return passed
 }
 
-/** Every attempt that has ended gets its hook, also if the process that settled it died. */
-export async function runAfter(deps: MissionDeps, found: Found): Promise<void> {
-  if (!found.config.hooks.after_run) return
-  for (const { attempt, ...task } of await listEndedWithoutHook(deps.commands.db, found.run.id, AT_ONCE))
-    await submitHook(deps, found, { task, attempt }, 'after_run')
+/** Another turn has the key, and has not committed. */
+const isUnderWay = (submitted: Decision<string>) => !submitted.ok && submitted.code === 'key_in_progress'
+
+/** Every attempt that has ended gets its hook, also if the process that settled it died. False: all have theirs. */
+export async function runAfter(deps: MissionDeps, found: Found): Promise<boolean> {
+  const { run } = found
+  if (!found.config.hooks.after_run) return false
+  const unhooked = await listEndedWithoutHook(deps.commands.db, run.id, AT_ONCE)
+  const refused = new Map<string, Refusal>()
+  for (const { attempt, ...task } of unhooked) {
+    const submitted = await submitHook(deps, found, { task, attempt }, 'after_run')
+    if (!submitted.ok && !isUnderWay(submitted)) refused.set(keyOf(task.id, attempt, 'after_run'), submitted)
+  }
+  if (refused.size > 0)
+    await write(deps, run, async (batch, at, tx) => {
+      for (const { attempt, ...task } of await listEndedWithoutHook(tx, run.id, AT_ONCE)) {
+        const why = refused.get(keyOf(task.id, attempt, 'after_run'))
+        if (why) noteRefused(batch, { task, attempt }, why, at, found.origin.context.trace_id)
+      }
+    })
+  return unhooked.length > 0
+}
+
+/** A hook that could not be submitted has no command. The event is its record, so that it is not tried again. */
+function noteRefused(batch: Batch, { task, attempt }: Attempt, { reason }: Refusal, at: Date, traceId: string): void {
+  const stall_detected = {
+    entity_type: 'hook',
+    entity_id: encodeId('mission_task', task.id),
+    stalled_state: 'refused',
+    stalled_since: formatInstant(at),
+    action_taken: 'none',
+    hook: 'after_run',
+    attempt,
+    reason: cutSummary(reason),
+  }
+  batch.note('stall_detected', { by: systemOf(traceId), at, payloads: { stall_detected } }, task.id)
 }
 
 async function submitHook(
@@ -104,8 +156,10 @@ async function submitHook(
   }
   const { temp_id } = task.spec
   const seen = { ...about, temp_id, title: task.title, state: task.state, error: task.error_message }
-  const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([['attempt', seen]]))
+  const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([[ATTEMPT, seen]]))
   if (!payload.ok) return payload
+  // The error that it is told is that of this attempt, or of the one before.
+  const told = await findAttempt(deps.commands.db, task, name === 'after_run' ? attempt : attempt - 1)
   return submitFollowed(
     deps,
     by.value,
@@ -120,6 +174,7 @@ async function submitHook(
         ...about,
         ...(run.account_id !== null && { max_cost: formatMoney(zeroMoney) }),
       },
+      labelled: [origin.labelled_plan_id, told, task.command_id],
     },
   )
 }

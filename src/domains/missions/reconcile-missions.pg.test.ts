@@ -79,7 +79,10 @@ describe('the reconciler of missions', () => {
     const [task] = await room.tasksOf(id)
     // Blocked: a person is asked about an effect of it.
     for (const status of ['waiting_for_approval', 'blocked']) {
-      await room.rows(`update concord.commands set status = $2 where command_id = $1`, [task?.review_command_id, status])
+      await room.rows(`update concord.commands set status = $2 where command_id = $1`, [
+        task?.review_command_id,
+        status,
+      ])
       room.clock.travel(3 * 86_400_000)
       await turnOf(id)
       assert.deepEqual(await room.statesOf(id), { a: 'verifying' }, status)

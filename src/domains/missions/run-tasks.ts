@@ -16,7 +16,7 @@ export async function work(deps: MissionDeps, found: Found): Promise<Taken> {
   const { run, config } = found
   const { db, now } = deps.commands
   if ((await listEndedAttempts(db, run.id, 1)).length > 0) return settle(deps, found)
-  await runAfter(deps, found)
+  if (await runAfter(deps, found)) return undefined
   if (run.state !== 'running') return restUntil(deps, run, null)
   if (await verify(deps, found)) return undefined
   if ((await listReadyOf(db, run.id, 1)).length > 0) return release(deps, found)

@@ -106,7 +106,8 @@ function settleAttempt(batch: Batch, attempt: Settled, next: AttemptEnd, at: Dat
       return batch.task(task, 'awaiting_retry', { by: systemOf(traceId), at, ...sayCrash(task, next, message, at) })
     case 'failed': {
       const standing = next.standing?.join(', ')
-      const why = standing === undefined ? '' : `It is not tried again, because another attempt would repeat: ${standing}. `
+      const why =
+        standing === undefined ? '' : `It is not tried again, because another attempt would repeat: ${standing}. `
       return batch.task(task, 'failed', {
         by: systemOf(traceId),
         at,

@@ -269,9 +269,7 @@ describe('the money of missions', () => {
     const person = { ...byPerson(principal, TRACE), principal }
     const limits = []
     for (const hardLimit of ['5', '50']) {
-      accepted(
-        await raiseMissionBudget({ commands: room.world }, person, { workspaceId, missionId: id, hardLimit }),
-      )
+      accepted(await raiseMissionBudget({ commands: room.world }, person, { workspaceId, missionId: id, hardLimit }))
       limits.push((await accountOf(id))?.limit)
     }
     assert.deepEqual(limits, ['5.00', '50.00'])
