@@ -203,3 +203,20 @@ export async function findSubmittedAs(sql: Sql, workspaceId: string, key: string
   const [row] = await sql.run(findCommandKeyed, [workspaceId, key])
   return row?.command_id
 }
+
+/** $1 workspace, $2 task, $3 attempt. A command can be several attempts, and its key has the first. */
+const findCommandOf = statement<{ readonly command_id: string }>(
+  'missions.find_attempt',
+  `select c.command_id from generate_series(1, $3::int) as n
+  join concord.commands as c on c.workspace_id = $1::uuid and c.idempotency_key = 'mission:' || $2 || ':' || n
+order by n desc limit 1`,
+)
+/** The command of an attempt. Null: it has none. */
+export async function findAttempt(
+  sql: Sql,
+  { id, workspace_id }: Pick<StoredTask, 'id' | 'workspace_id'>,
+  attempt: number,
+): Promise<string | null> {
+  const [row] = await sql.run(findCommandOf, [workspace_id, id, attempt])
+  return row?.command_id ?? null
+}

@@ -21,6 +21,8 @@ const REPORT_AGAIN_MS = 60_000
 /** A mission succeeds when every essential end task is completed. The verdict is taken when nothing can move any more. */
 export function conclude(deps: MissionDeps, { run, origin }: Found): Promise<undefined> {
   return write(deps, run, async (batch, at, tx) => {
+    // A person may have added tasks since the turn looked.
+    if ((await listLivingTasks(tx, run.id)).length > 0) return
     const [failing] = await listFailingEnds(tx, run.id)
     const { total_cost, total_tokens, tasks_completed, tasks_failed, task_count, started_at } = batch.run
     const by = coordinator(origin.context.trace_id)

@@ -5,19 +5,21 @@
 import type { Catalog } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { statement } from '#store'
+import { findAttempt } from './accept-output.ts'
 import { dropAuxiliary, hookKey, listUnaskedHooks } from './auxiliary-rows.ts'
 import { isUnpaid, submitAuxiliary } from './auxiliary.ts'
 import { type MissionConfig, sayUnknown } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import type { StoredTask } from './mission.ts'
 import { checkPayload } from './plan.ts'
-import { fillReferences } from './references.ts'
+import { fillReferences, referencesIn, type ResultReference } from './references.ts'
 import { payloadsOf, runnableTasks } from './start-plan.ts'
 import { exceedBudget } from './spending.ts'
 import { type Found, write } from './turn.ts'
 
+const ATTEMPT = 'attempt'
 const names = ['before_run', 'after_run'] as const
 type HookName = (typeof names)[number]
 /** Hooks that one step submits. */
@@ -35,8 +37,23 @@ export function checkHooks({ hooks }: Pick<MissionConfig, 'hooks'>, catalog: Pic
       })
     const [wrong] = hook ? checkPayload(hook.payload, payloadsOf(catalog)(hook.task), `${path}.payload`) : []
     if (wrong) return refuse('missions.config.invalid', `${wrong.path}: ${wrong.message}`, { path: wrong.path })
+    for (const { at, ...reference } of hook ? referencesIn(hook.payload, ['payload']) : []) {
+      const fault = findFault(reference)
+      if (fault !== undefined) return refuse('missions.config.invalid', fault, { path: `${path}.${at}` })
+    }
   }
   return accept(null)
+}
+
+/** What a hook can refer to: the fields of `attempt`. */
+const paths = ['mission_id', 'mission_task_id', 'attempt', 'temp_id', 'title', 'state', 'error'].map(
+  (name) => `/${name}`,
+)
+
+function findFault({ from, path, fault }: ResultReference): string | undefined {
+  if (fault !== undefined) return fault
+  if (from !== ATTEMPT) return `$from names ${quote(from)}, and a hook knows ${quote(ATTEMPT)} alone.`
+  return path === '' || paths.includes(path) ? undefined : sayUnknown('path of the attempt', path, paths)
 }
 
 /** $1 workspace, $2 keys. */
@@ -69,7 +86,7 @@ export async function passHooks(
     const asked = byKey.get(hookKey(task.id, attempt, 'before_run'))
     if (!asked) {
       const submitted = await submitHook(deps, found, { task, attempt }, 'before_run')
-      passed.set(task.id, submitted.ok ? accept('waits') : submitted)
+      passed.set(task.id, submitted.ok || isUnderWay(submitted) ? accept('waits') : submitted)
     } else if (asked.completed_at === null) passed.set(task.id, accept('waits'))
     else if (asked.status === 'succeeded') passed.set(task.id, accept('passed'))
     else {
@@ -80,22 +97,26 @@ export async function passHooks(
   return passed
 }
 
-/** Every attempt that has ended gets its hook, also if the process that settled it died. True: the mission has stopped, because one does not fit into its limit. */
+/** Another turn has the key, and has not committed: the next turn finds its command. */
+const isUnderWay = (submitted: Decision<string>) => !submitted.ok && submitted.code === 'key_in_progress'
+
+/** Every attempt that has ended gets its hook, also if the process that settled it died. True: there may be more, or one does not fit into the limit of the mission. */
 export async function runAfter(deps: MissionDeps, found: Found): Promise<boolean> {
   const { run, origin } = found
   const { db, now } = deps.commands
   if (!found.config.hooks.after_run) return false
+  let isMore = false
   for (const { attempt, ...task } of await listUnaskedHooks(db, run.id, AT_ONCE)) {
     const asked = await submitHook(deps, found, { task, attempt }, 'after_run')
     if (isUnpaid(asked)) {
       await write(deps, run, (batch, at) => exceedBudget(batch, { at, traceId: origin.context.trace_id }))
       return run.state === 'running'
     }
-    // Another writer has the key, and has not committed: the next turn finds its command.
-    if (!asked.ok && asked.code !== 'key_in_progress')
-      await dropAuxiliary(db, hookKey(task.id, attempt, 'after_run'), now(), asked.reason)
+    if (isUnderWay(asked)) continue
+    if (!asked.ok) await dropAuxiliary(db, hookKey(task.id, attempt, 'after_run'), now(), asked.reason)
+    isMore = true
   }
-  return false
+  return isMore
 }
 
 async function submitHook(
@@ -112,8 +133,10 @@ async function submitHook(
   }
   const { temp_id } = task.spec
   const seen = { ...about, temp_id, title: task.title, state: task.state, error: task.error_message }
-  const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([['attempt', seen]]))
+  const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([[ATTEMPT, seen]]))
   if (!payload.ok) return payload
+  // The error that it is told is that of this attempt, or of the one before.
+  const told = await findAttempt(deps.commands.db, task, name === 'after_run' ? attempt : attempt - 1)
   return submitAuxiliary(deps, found, {
     kind: name,
     key: hookKey(task.id, attempt, name),
@@ -123,5 +146,6 @@ async function submitHook(
     taskName: hook?.task ?? '',
     payload: payload.value as JsonObject,
     metadata: about,
+    labelled: [found.origin.labelled_plan_id, told, task.command_id],
   })
 }

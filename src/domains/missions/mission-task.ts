@@ -79,7 +79,7 @@ export const listUnsentTasks = (sql: Sql, runId: string, at: Date, limit: number
 const dueOf = (
   seconds: string,
   deadline: string,
-) => `case when t.state = 'verifying' then (select case when v.status in ('waiting_for_approval', 'waiting_for_input') then null
+) => `case when t.state = 'verifying' then (select case when v.status in ('waiting_for_approval', 'waiting_for_input', 'blocked') then null
   else greatest(t.updated_at, v.updated_at) + make_interval(secs => ${seconds}) end
   from (select) as always left join concord.commands as v on v.command_id = t.review_command_id) else least(coalesce(t.due_at, t.lease_until),
   case when t.state_type = 'running' and t.submission is null then t.started_at + make_interval(secs => ${deadline}::float8) end) end`

@@ -11,6 +11,7 @@ import { reconcile } from '#turns'
 import { Batch, type MissionActor } from './batch.ts'
 import { cutSummary } from './cards.ts'
 import { MISSION_KIND, MISSION_QUEUE } from './deps.ts'
+import { AT_ONCE_MAX } from './dispatch.ts'
 import { NOBODY } from './events.ts'
 import { livingAuxiliaries, livingHooks } from './auxiliary-rows.ts'
 import { bringForward, lockMission, overdueMissions, type StoredTask } from './mission.ts'
@@ -53,7 +54,7 @@ const waited = `make_interval(secs => case when jsonb_typeof(r.config #> '{timeo
   then least(greatest((r.config #>> '{timeouts,run_resolve_seconds}')::numeric, 1), 86400)::float8 else ${RESOLVE_SECONDS} end)`
 
 /** $1 now, $2 limit, $3 one mission or null. No turn is due, nothing happened for a while, and there is work: the outcome, or a task that can move. The rules
- * of all tasks are read only where nothing else is under way. A hook that runs or waits for a person wakes its mission itself. */
+ * of all tasks are read only where nothing else is under way. A task of workers waits while as many as possible are offered. A hook that runs or waits for a person wakes its mission itself. */
 const listStalled = statement<{ readonly id: string; readonly since: Date }>(
   'missions.list_stalled',
   `select r.id, last.created_at as since from ${RUNS} as r
@@ -63,10 +64,12 @@ where r.state_type <> 'terminal' and ($3::uuid is null or r.id = $3) and (r.run_
   and not exists (select from ${livingHooks('r.id')})
   and case when r.state_type = 'running' then
     not exists (select from ${TASKS} as t where t.run_id = r.id and t.state_type <> 'terminal')
-    or exists (select from ${TASKS} as t left join concord.commands as c on c.command_id = t.command_id
+    or exists (select from (select count(*) < ${AT_ONCE_MAX} as has_room from (select from ${TASKS} as o
+        where o.run_id = r.id and o.state = 'queued' and o.command_id is not null and o.state_type <> 'terminal' limit ${AT_ONCE_MAX}) as o) as offered
+      cross join ${TASKS} as t left join concord.commands as c on c.command_id = t.command_id
       left join concord.commands as v on v.command_id = t.review_command_id
       where t.run_id = r.id and t.state_type <> 'terminal' and (
-        coalesce(t.due_at, t.lease_until) <= $1 or (t.state = 'queued' and t.command_id is null and not exists (
+        coalesce(t.due_at, t.lease_until) <= $1 or (t.state = 'queued' and t.command_id is null and (offered.has_room or t.spec #>> '{run,worker}' is null) and not exists (
           select from ${TASKS} as x where x.run_id = r.id and x.state = 'running'))
         or (c.completed_at <= $1 and (t.state in ('queued', 'assigned', 'running', 'continuing') or (t.state = 'awaiting_retry' and t.due_at is null))) or (t.state_type = 'paused' and v.completed_at <= $1) or (${READY} and not exists (
           select from ${TASKS} as x where x.run_id = r.id and x.state <> 'pending' and x.state_type <> 'terminal'))))

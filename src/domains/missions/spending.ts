@@ -18,6 +18,7 @@ import { type Found, write } from './turn.ts'
 import { amountIn, type Aside, type Usage, usageIn, usageOf } from './usage.ts'
 
 type Budgeted = Pick<MissionConfig, 'budget'>
+type Settled = NonNullable<Awaited<ReturnType<typeof settleCosts>>>
 type When = { readonly at: Date; readonly traceId: string }
 
 /** $1 command. The account of the agent that asked for it, and whether it may cost nothing, something, or as much as it does (null). */
@@ -68,8 +69,8 @@ export async function reserve(
 }
 
 /**
- * In the transaction that settles attempts, before their moves: the rows, the sums of the mission and the account. The mission stops if they cost more than was
- * reserved for them.
+ * In the transaction that settles attempts, before their moves: the rows, the sums of the mission and the account. The mission stops if its cost is above its
+ * limit: an attempt may report more than was reserved for it.
  */
 export async function settleUsage(
   tx: Tx,
@@ -102,8 +103,12 @@ export async function settleUsage(
     amount: each.cost,
   }))
   const settled = await settleCosts(tx, systemOf(when.traceId), { accountId, workspaceId, amounts, at: when.at })
-  if (settled?.isBreached) exceedBudget(batch, when)
+  if (settled && isOverdrawn(settled)) exceedBudget(batch, when)
 }
+
+/** The cost is above the limit. What is reserved for attempts that run may still be returned. */
+const isOverdrawn = ({ spent_units, excess_units, limit_units }: Settled) =>
+  amountOf(spent_units) + amountOf(excess_units) > amountOf(limit_units)
 
 /** Nothing new starts. What runs may end, and is settled. */
 export function exceedBudget(batch: Batch, when: When): void {

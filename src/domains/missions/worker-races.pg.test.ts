@@ -318,7 +318,9 @@ describe('races of workers', () => {
   })
 
   test('[MIS-185] a task that is claimed and never started is offered five times more, and is then a failure of the infrastructure', async () => {
-    const { id, queue } = await open((name) => wide(1, name))
+    // The next attempt fits only if the first one gives back what was reserved for it.
+    const budget = { hard_limit: '1.50', per_task_limit: '1.00' }
+    const { id, queue } = await open((name) => wide(1, name), { budget })
     for (let returns = 0; returns <= 5; returns++) {
       assert.ok(await claim(queue))
       await turn(id, 120_000)
@@ -330,6 +332,21 @@ describe('races of workers', () => {
     await begin(queue)
     assert.deepEqual([(await one(id)).attempt_number, (await one(id)).returns], [2, 0])
     await sound()
+  })
+
+  test('an attempt that ends at its time limit while it is to go on is settled before the next one is reserved', async () => {
+    const config = { budget: { hard_limit: '2.00', per_task_limit: '1.00' }, timeouts: { task_attempt_seconds: 60 } }
+    const { id, queue } = await open((name) => wide(1, name), config)
+    const [holder] = await startAll(queue)
+    assert.ok(holder)
+    accepted(await continueTask(deps, { ...holder, tokens: 0 }))
+    await turn(id, 61_000)
+    assert.equal((await one(id)).state, 'awaiting_retry')
+    const [account] = await room.rows<{ held: number; spent: number }>(
+      'select reserved_units::float8 as held, spent_units::float8 as spent from concord.budget_accounts where account_id = $1',
+      [id],
+    )
+    assert.deepEqual(account, { held: 0, spent: 1 })
   })
 
   test('[MIS-014] [MIS-016] [MIS-083] a worker is told which kind of attempt it has, why the output before was refused, and its model', async () => {
