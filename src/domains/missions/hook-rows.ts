@@ -31,7 +31,7 @@ order by t.sequence_number, n, 4 limit 1000`,
 )
 export const listHooks = (sql: Sql, runId: string) => sql.run(listHookRows, [runId])
 
-/** $1 mission, $2 limit. Attempts that have ended and whose hook was neither submitted nor refused. */
+/** $1 mission, $2 limit. Attempts that have ended and whose hook was not asked for. */
 const listUnhooked = statement<StoredTask & { readonly attempt: number }>(
   'missions.list_unhooked',
   `select t.*, n as attempt from ${TASKS} as t
@@ -39,8 +39,6 @@ const listUnhooked = statement<StoredTask & { readonly attempt: number }>(
 where t.run_id = $1::uuid and t.started_at is not null and t.carried_from_id is null
   and not exists (select from concord.commands as c
     where c.workspace_id = t.workspace_id and c.idempotency_key = 'mission:' || t.id || ':' || n || ':after_run')
-  and not exists (select from missions.orchestration_events as e where e.task_id = t.id and e.event_type = 'stall_detected'
-    and e.payload->>'hook' = 'after_run' and e.payload->>'attempt' = n::text)
 order by t.sequence_number, n limit $2`,
 )
 export const listEndedWithoutHook = (sql: Sql, runId: string, limit: number) => sql.run(listUnhooked, [runId, limit])

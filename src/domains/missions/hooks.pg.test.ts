@@ -1,8 +1,7 @@
-/** Hooks: what is checked with the request, hooks that end at once or cannot be submitted, and the labels that they take. */
+/** Hooks: what is checked with the request, hooks that end at once, and the labels that they take. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { aPlan, type MissionRoom, openMissionRoom, planTask } from '#test/missions'
-import { MISSION_KIND } from './deps.ts'
 import { listHooks } from './hook-rows.ts'
 
 describe('hooks of attempts', () => {
@@ -41,31 +40,6 @@ describe('hooks of attempts', () => {
     const hooks = await listHooks(room.db, id)
     assert.deepEqual([state, hooks.length], ['completed', 40])
     assert.ok(hooks.every(({ status }) => status === 'succeeded'))
-  })
-
-  test('[MIS-015] a hook that cannot be submitted is recorded once, and changes nothing', async () => {
-    const names = ['r0', 'r1', 'r2']
-    for (const name of names) room.plays.set(name, 'waits')
-    const hooks = { after_run: echo(attempt('/title')) }
-    const { id } = await room.run(aPlan(...names.map((name) => planTask(name))), { hooks } as never)
-    // As if the catalog had changed since the request.
-    await room.rows(
-      `update missions.orchestration_runs set config = jsonb_set(config, '{hooks,after_run,task}', '"Gone"') where id = $1`,
-      [id],
-    )
-    for (const { command_id } of await room.tasksOf(id)) {
-      await room.decide(command_id ?? '', 'approved')
-      room.others.push({ kind: MISSION_KIND, id })
-      await room.rest()
-    }
-    assert.equal((await room.missionOf(id)).state, 'completed')
-    const refused = (await room.eventsOf(id)).flatMap(({ event_type, payload }) =>
-      event_type === 'stall_detected' ? [[payload['entity_type'], payload['hook'], payload['attempt']]] : [],
-    )
-    assert.deepEqual(
-      refused,
-      names.map(() => ['hook', 'after_run', 1]),
-    )
   })
 
   test('a hook has the labels of the attempt that it is told about', async () => {

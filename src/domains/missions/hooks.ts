@@ -4,23 +4,19 @@
  */
 import type { Catalog } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
-import { formatInstant } from '#kernel/instant'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { formatMoney, zeroMoney } from '#kernel/money'
-import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { statement } from '#store'
 import { findAttempt } from './accept-output.ts'
-import type { Batch } from './batch.ts'
-import { cutSummary } from './cards.ts'
 import { type MissionConfig, sayUnknown } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import { listEndedWithoutHook } from './hook-rows.ts'
 import type { StoredTask } from './mission.ts'
-import { systemOf } from './plan-rows.ts'
 import { checkPayload } from './plan.ts'
 import { fillReferences, referencesIn, type ResultReference } from './references.ts'
 import { payloadsOf, runnableTasks } from './start-plan.ts'
-import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
+import { actAsRequester, type Found, oneDeeper, submitFollowed } from './turn.ts'
 
 const ATTEMPT = 'attempt'
 const names = ['before_run', 'after_run'] as const
@@ -105,39 +101,15 @@ export async function passHooks(
 /** Another turn has the key, and has not committed. */
 const isUnderWay = (submitted: Decision<string>) => !submitted.ok && submitted.code === 'key_in_progress'
 
-/** Every attempt that has ended gets its hook, also if the process that settled it died. False: all have theirs. */
+/** Every attempt that has ended gets its hook, also if the process that settled it died. True: there may be more. */
 export async function runAfter(deps: MissionDeps, found: Found): Promise<boolean> {
-  const { run } = found
   if (!found.config.hooks.after_run) return false
-  const unhooked = await listEndedWithoutHook(deps.commands.db, run.id, AT_ONCE)
-  const refused = new Map<string, Refusal>()
-  for (const { attempt, ...task } of unhooked) {
+  let isMore = false
+  for (const { attempt, ...task } of await listEndedWithoutHook(deps.commands.db, found.run.id, AT_ONCE)) {
     const submitted = await submitHook(deps, found, { task, attempt }, 'after_run')
-    if (!submitted.ok && !isUnderWay(submitted)) refused.set(keyOf(task.id, attempt, 'after_run'), submitted)
+    isMore ||= submitted.ok || isUnderWay(submitted)
   }
-  if (refused.size > 0)
-    await write(deps, run, async (batch, at, tx) => {
-      for (const { attempt, ...task } of await listEndedWithoutHook(tx, run.id, AT_ONCE)) {
-        const why = refused.get(keyOf(task.id, attempt, 'after_run'))
-        if (why) noteRefused(batch, { task, attempt }, why, at, found.origin.context.trace_id)
-      }
-    })
-  return unhooked.length > 0
-}
-
-/** A hook that could not be submitted has no command. The event is its record, so that it is not tried again. */
-function noteRefused(batch: Batch, { task, attempt }: Attempt, { reason }: Refusal, at: Date, traceId: string): void {
-  const stall_detected = {
-    entity_type: 'hook',
-    entity_id: encodeId('mission_task', task.id),
-    stalled_state: 'refused',
-    stalled_since: formatInstant(at),
-    action_taken: 'none',
-    hook: 'after_run',
-    attempt,
-    reason: cutSummary(reason),
-  }
-  batch.note('stall_detected', { by: systemOf(traceId), at, payloads: { stall_detected } }, task.id)
+  return isMore
 }
 
 async function submitHook(
