@@ -230,7 +230,7 @@ const desk = defineConnector({
     name: 'desk',
     connector_type: 'desk',
     capabilities: () => ['take_note'],
-    call: async ({ input }) => succeeded({ stored: String((input as JsonObject)['note']) }),
+    call: async ({ input }) => succeeded({ stored: input['note'] ?? null }),
   }),
 })
 

@@ -72,7 +72,7 @@ test('[YML-05] a limit of 0, NaN or 1e309 is refused with its path, and so is an
   for (const [limit, value] of [
     ['max_steps', 0],
     ['max_cost_units', 0],
-    ['deadline_minutes', 1e309],
+    ['deadline_minutes', Number.POSITIVE_INFINITY],
   ] as const) {
     const agents = (printed()['agents'] as readonly object[]).map((agent) => ({ ...agent, [limit]: value }))
     const read = readSwarm({ ...printed(), agents })
