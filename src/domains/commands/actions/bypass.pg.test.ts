@@ -245,7 +245,7 @@ describe('programs around the gateway', () => {
     nth: fc.nat(999),
   })
 
-  test('[AGT-08] [SWM-32] whatever they try, nothing is done', { timeout: 1_200_000 }, async () => {
+  test('[AGT-08] [SWM-32] whatever they try, nothing is done', { timeout: 1_800_000 }, async () => {
     const answers = new Map<string, Set<string>>()
     await fc.assert(
       fc.asyncProperty(fc.array(attempt, { minLength: 1, maxLength: 5 }), async (program) => {
