@@ -112,6 +112,8 @@ async function ask(deps: ModelDeps, terms: ModelTerms | undefined, asked: AskMod
     },
   })
   if (!called.ok) {
+    // The reservation belongs to the process that makes the call.
+    if (called.error.is_taken) return { t: 'failed', error: called.error }
     if (called.error.happened === 'no') await account.release(attempt)
     else await account.settle(deps.db, attempt, worst)
     return { t: 'failed', error: called.error }
