@@ -7,7 +7,7 @@ import { type Db, pageText, type Paged, scoped, type Sql, statement, type Tx } f
 import type { RowOf } from '#store/rows'
 import type { AgentCall, AgentMessage, AgentObservation, ModelUsage } from './agent-runtime.ts'
 import type { EndReason } from './advance-run.ts'
-import type { StoredAgentRun } from './agent-run.ts'
+import { OPEN_RUN, type StoredAgentRun } from './agent-run.ts'
 
 /** What Concord notes beside the content. It stays when the content is erased, so it holds no content. */
 type MessageNotes = {
@@ -191,6 +191,16 @@ const emptyAbout = statement<Pick<StoredAgentMessage, 'agent_message_id'>>(
   `update ${TABLE} as m set content = '', erased_at = $6 where ${aboutSubject} returning m.agent_message_id`,
 )
 
+/**
+ * Takes the lock of each open run before its messages are emptied: an answer is committed before and is emptied too, or it finds the number changed. The same
+ * parameters as `aboutSubject`.
+ */
+const countErasure = statement<never>(
+  'agents.count_erasure',
+  `update concord.agent_runs as t set erasures = t.erasures + 1
+where t.workspace_id = $1::uuid and ${OPEN_RUN} and exists (select from ${TABLE} as m where m.agent_run_id = t.agent_run_id and ${aboutSubject})`,
+)
+
 export const forgetMessages: Forgettable = {
   kind: 'agent_message',
   async list(sql, { workspaceId, subject, memoryIds, commandIds }) {
@@ -199,8 +209,9 @@ export const forgetMessages: Forgettable = {
   },
   async erase(tx, { workspaceId, subject, memoryIds, commandIds }, { at }) {
     const { subject_type, subject_id } = subject
-    const values = [workspaceId, subject_type, subject_id, memoryIds, commandIds, at]
-    return accept((await tx.run(emptyAbout, values)).map(knownOf))
+    const about = [workspaceId, subject_type, subject_id, memoryIds, commandIds]
+    await tx.run(countErasure, about)
+    return accept((await tx.run(emptyAbout, [...about, at])).map(knownOf))
   },
 }
 
