@@ -110,7 +110,7 @@ async function ask(deps: AgentDeps, turn: RunTurn, lastBecause: EndReason | null
   }
 }
 
-/** People are asked for a higher limit. A run that was told no, or that has no step left for the question, ends. */
+/** People are asked for a higher limit. If nobody can raise it, the next answer is the last. A run that was told no, or that has no step left for the question, ends. */
 async function exhausted(
   deps: AgentDeps,
   turn: RunTurn,
@@ -118,8 +118,9 @@ async function exhausted(
   lastBecause: EndReason | null,
 ): Promise<Taken> {
   const { run } = turn.found
-  const question = lastBecause === null ? await askForRaise(deps.commands.db, run, why) : undefined
-  if (!question) return end(deps, turn, endFor('budget_exhausted'))
+  if (lastBecause !== null) return end(deps, turn, endFor('budget_exhausted'))
+  const question = await askForRaise(deps.commands.db, run, why)
+  if (!question) return ask(deps, turn, 'budget_exhausted')
   const message: NewMessage = {
     turn: turnNumberOf(turn),
     message_role: 'assistant',

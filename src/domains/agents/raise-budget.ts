@@ -3,9 +3,9 @@
  * people takes the path of every other call: it is a command, it survives a crash, and its outcome is an observation.
  */
 import { z } from 'zod'
-import { amountOf, freeOf, raiseLimit, readAccount } from '#domains/budgets'
+import { amountOf, freeOf, raiseLimit, readAccount, readRoom } from '#domains/budgets'
 import { ask, defineCommand, defineEffect, type Definition, EffectFailure, RAISE_BUDGET } from '#domains/commands'
-import { formatMoney, maxMoney, type Money, parseMoney } from '#kernel/money'
+import { formatMoney, type Money, parseMoney } from '#kernel/money'
 import type { Sql } from '#store'
 import { type AnswerContent, observationOf, type StoredAgentMessage } from './agent-message.ts'
 import type { StoredAgentRun } from './agent-run.ts'
@@ -52,7 +52,10 @@ export function raiseBudgetDefinitions(deps: () => AgentDeps): readonly Definiti
 /** A call that the account of the run cannot pay for. */
 export type Exhausted = Extract<AskedModel, { t: 'exhausted' }>
 
-/** The answer that asks for as much again as the limit, or for what the call lacks if that is more. Undefined: no account pays for the run. */
+/**
+ * The answer that asks for as much again as the limit, or for what the call lacks if that is more. Undefined: no account pays for the run, or
+ * its command may not cost what the call lacks, so that nobody can say yes.
+ */
 export async function askForRaise(
   sql: Sql,
   run: StoredAgentRun,
@@ -62,9 +65,10 @@ export async function askForRaise(
   const account = await readAccount(sql, run.workspace_id, run.budget_account_id)
   if (!account.ok) return undefined
   const limit = amountOf(account.value.limit_units)
-  const room = (maxMoney - limit) as Money
+  const room = await readRoom(sql, account.value)
   const free = freeOf(account.value)
   const lacking = (amountOf(neededUnits) - free) as Money
+  if (lacking > room) return undefined
   const wanted = lacking > limit ? lacking : limit
   const amount = wanted < room ? wanted : room
   const text = `${reason} ${formatMoney(free)} of ${formatMoney(limit)} units are free.`

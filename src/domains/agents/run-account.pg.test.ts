@@ -149,6 +149,22 @@ describe('the account of a run', () => {
     assert.equal(await room.statusOf(commandId), 'succeeded')
   })
 
+  test('[OPS-05] a run of a command that may cost no more asks nobody: it has its last turn and hands back what it has', async () => {
+    const commandId = await room.submit({}, { taskName: 'Greet On' })
+    await room.db.query(
+      `update concord.commands set context = jsonb_set(context, '{metadata}', coalesce(context->'metadata', '{}') || '{"max_cost": "0.11"}') where command_id = $1`,
+      [commandId],
+    )
+    await room.settle(commandId)
+    await room.rest()
+    const run = await room.runOf(commandId)
+    assert.deepEqual([run.status, run.end_reason], ['succeeded', 'budget_exhausted'])
+    const asked = await room.rows(`select 1 from concord.commands where agent_run_id = $1`, [run.agent_run_id])
+    assert.equal(asked.length, 0)
+    const account = await look(run.agent_run_id)
+    assert.deepEqual([six(account.limit_units), six(account.excess_units)], ['0.110000', '0.000000'])
+  })
+
   test('a run without a limit has an account too', async () => {
     const run = await room.runOf(await room.start('Greet Freely'))
     const account = await look(run.agent_run_id)
