@@ -119,7 +119,7 @@ async function exhausted(
 ): Promise<Taken> {
   const { run } = turn.found
   if (lastBecause !== null) return end(deps, turn, endFor('budget_exhausted'))
-  const question = await askForRaise(deps.commands.db, run, why)
+  const question = await askForRaise(deps.commands.db, run, turnNumberOf(turn), why)
   if (!question) return ask(deps, turn, 'budget_exhausted')
   const message: NewMessage = {
     turn: turnNumberOf(turn),

@@ -10,7 +10,7 @@ import type { Sql } from '#store'
 import { type AnswerContent, observationOf, type StoredAgentMessage } from './agent-message.ts'
 import type { StoredAgentRun } from './agent-run.ts'
 import type { AgentDeps } from './deps.ts'
-import type { AskedModel } from './models/ask-model.ts'
+import { type AskedModel, callId } from './models/ask-model.ts'
 import { findRunOfCall } from './tools.ts'
 
 const amount_units = z
@@ -59,6 +59,7 @@ export type Exhausted = Extract<AskedModel, { t: 'exhausted' }>
 export async function askForRaise(
   sql: Sql,
   run: StoredAgentRun,
+  turn: number,
   { reason, neededUnits }: Exhausted,
 ): Promise<AnswerContent | undefined> {
   if (run.budget_account_id === null) return undefined
@@ -74,7 +75,7 @@ export async function askForRaise(
   const text = `${reason} ${formatMoney(free)} of ${formatMoney(limit)} units are free.`
   const payload = { amount_units: formatMoney(amount) }
   const call = {
-    id: RAISE_BUDGET,
+    id: callId(turn, 0),
     actionType: 'request_approval' as const,
     toolName: RAISE_BUDGET,
     payload,
@@ -83,10 +84,8 @@ export async function askForRaise(
   return { text: null, calls: [call], final: null }
 }
 
-/** The last question for more was answered with no. */
-export function isRaiseRefused(messages: readonly StoredAgentMessage[]): boolean {
-  const last = messages.findLast(
-    (message) => message.message_role === 'tool' && observationOf(message).callId === RAISE_BUDGET,
-  )
-  return last !== undefined && !['approved', 'done'].includes(observationOf(last).decision)
+/** The last answer was the question for more, and people said no. Only Concord asks questions; an answer that was erased is not known. */
+export function isRaiseRefused([answer, observed]: readonly StoredAgentMessage[]): boolean {
+  if (answer?.message_type !== 'question' || !observed || observed.content === '') return false
+  return !['approved', 'done'].includes(observationOf(observed).decision)
 }

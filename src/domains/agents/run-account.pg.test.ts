@@ -130,6 +130,11 @@ describe('the account of a run', () => {
     await decide(asked.command_id, 'approved')
     const { cost_units, status } = await room.runOf(commandId)
     assert.deepEqual([six(cost_units), status], ['0.005000', 'waiting_for_approval'], 'one call was made')
+    const ids = (await room.messagesOf(waiting)).flatMap(({ content }) => {
+      const { calls = [] } = content as { calls?: readonly { id: string }[] }
+      return calls.map(({ id }) => id)
+    })
+    assert.deepEqual(ids, ['call_0_0', 'call_2_0'], 'each question has an id of its own')
   })
 
   test('[OPS-05] after a no the run has one last turn, paid for from the start, and hands back what it has', async () => {

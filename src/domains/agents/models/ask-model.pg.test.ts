@@ -86,6 +86,16 @@ describe('a model call within a budget', () => {
     assert.deepEqual(await balances(), { reserved: zero, spent: cost, excess: zero })
   })
 
+  test('ids of calls have the number of the turn, however many answers of the conversation are left', async () => {
+    await script({ calls: [{ name: 'look', arguments: {} }, { name: 'look', arguments: {} }] })
+    const ids = async (turn: number) => {
+      const asked = await ask(turn)
+      return asked.t === 'answered' ? asked.answer.calls.map(({ id }) => id) : []
+    }
+    assert.deepEqual(await ids(0), ['call_0_0', 'call_0_1'])
+    assert.deepEqual(await ids(3), ['call_3_0', 'call_3_1'])
+  })
+
   test('[OPS-05] without enough left the model is not asked', async () => {
     await script({ text: 'Hello.' })
     let turn = 0

@@ -121,7 +121,7 @@ async function ask(deps: ModelDeps, terms: ModelTerms | undefined, asked: AskMod
   const cost = priceUsage(terms.prices, called.answer.usage)
   return {
     t: 'answered',
-    answer: called.answer,
+    answer: { ...called.answer, calls: called.answer.calls.map((each, at) => ({ ...each, id: callId(turn, at) })) },
     costUnits: formatMoney(cost),
     async settle(tx) {
       await account.settle(tx, attempt, cost)
@@ -129,6 +129,9 @@ async function ask(deps: ModelDeps, terms: ModelTerms | undefined, asked: AskMod
     },
   }
 }
+
+/** Unique in the run, whatever was erased of its conversation. */
+export const callId = (turn: number, at: number) => `call_${turn}_${at}`
 
 function refused(message: string): AskedModel {
   return { t: 'failed', error: { error_class: 'validation_error', message, happened: 'no' } }
