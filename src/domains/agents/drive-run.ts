@@ -15,7 +15,7 @@ import type { AgentCall } from './agent-runtime.ts'
 import type { RunNotes } from './agent-run.ts'
 import { askRuntime, type PaidAnswer, turnNumberOf } from './ask-agent.ts'
 import { referToContent } from './call-content.ts'
-import { type AgentDeps, NoModelAnswer } from './deps.ts'
+import { type AgentDeps, ConversationTooLong, NoModelAnswer } from './deps.ts'
 import { actionOf, type CallCommand, observeRefused, toolOf } from './observe-call.ts'
 import type { FailedModel } from './models/ask-model.ts'
 import { askForRaise, type Exhausted } from './raise-budget.ts'
@@ -104,6 +104,7 @@ async function ask(deps: AgentDeps, turn: RunTurn, lastBecause: EndReason | null
   } catch (error) {
     // The answers of the model are lost with the answer of the runtime. They were paid for.
     for (const answer of paid) await answer.settle(deps.commands.db)
+    if (error instanceof ConversationTooLong) return end(deps, turn, endFor('failed'), { error: error.message })
     const refusal = error instanceof NoModelAnswer ? error.cause : undefined
     if (refusal?.t === 'exhausted') return exhausted(deps, turn, refusal, lastBecause)
     return failed(deps, turn, error, refusal?.error)

@@ -41,7 +41,14 @@ function textOf([run, token, stepCount, erasures, messages, ...event]: readonly 
   }
 }
 
-export function joinStep({ agentRunId, token, stepCount, erasures, messages, event }: StepInsert): JoinedInsert<JoinedStep> {
+export function joinStep({
+  agentRunId,
+  token,
+  stepCount,
+  erasures,
+  messages,
+  event,
+}: StepInsert): JoinedInsert<JoinedStep> {
   return {
     name: 'agent_step',
     types: ['uuid', 'uuid', 'integer', 'integer', 'text', ...eventTypes],

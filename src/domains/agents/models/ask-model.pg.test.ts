@@ -87,7 +87,12 @@ describe('a model call within a budget', () => {
   })
 
   test('ids of calls have the number of the turn, however many answers of the conversation are left', async () => {
-    await script({ calls: [{ name: 'look', arguments: {} }, { name: 'look', arguments: {} }] })
+    await script({
+      calls: [
+        { name: 'look', arguments: {} },
+        { name: 'look', arguments: {} },
+      ],
+    })
     const ids = async (turn: number) => {
       const asked = await ask(turn)
       return asked.t === 'answered' ? asked.answer.calls.map(({ id }) => id) : []
