@@ -112,6 +112,7 @@ export type Rows = {
     readonly deadline_at: Date | null
     readonly budget_account_id: string | null
     readonly invocation_id: string | null
+    readonly erasures: number
   }
   'concord.approvals': {
     readonly approval_id: string
@@ -691,6 +692,10 @@ export type Rows = {
     readonly made_by: readonly string[]
     readonly created_at: Date
     readonly ended_at: Date | null
+  }
+  'identity.installation': {
+    readonly only_row: boolean
+    readonly secret: string
   }
   'identity.messages': {
     readonly id: string

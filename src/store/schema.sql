@@ -421,6 +421,7 @@ create table concord.agent_runs (
   deadline_at           concord.finite_time,
   budget_account_id     uuid,
   invocation_id         uuid,
+  erasures              integer                      not null default 0,
   constraint agent_runs_pk PRIMARY KEY (agent_run_id),
   constraint agent_runs_workspace_uq UNIQUE (workspace_id, agent_run_id),
   constraint agent_runs_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
@@ -459,6 +460,7 @@ comment on column concord.agent_runs.delegable_tools is 'Tools that a child may 
 comment on column concord.agent_runs.labels is 'What the run has read that must be known when it acts; only added to.';
 comment on column concord.agent_runs.cost_units is 'Spent by the run itself.';
 comment on column concord.agent_runs.invocation_id is 'The request of the parent; null for a run that a command started.';
+comment on column concord.agent_runs.erasures is 'How often messages of the run were erased while it was open.';
 
 create table concord.approvals (
   approval_id           uuid                    not null,
@@ -773,6 +775,7 @@ create table concord.connector_invocations (
 CREATE INDEX connector_invocations_command_ix ON concord.connector_invocations USING btree (command_id);
 CREATE INDEX connector_invocations_limits_ix ON concord.connector_invocations USING btree (connector_name, created_at);
 CREATE INDEX connector_invocations_list_ix ON concord.connector_invocations USING btree (connector_name, workspace_id, connector_invocation_id);
+CREATE UNIQUE INDEX connector_invocations_model_try_uq ON concord.connector_invocations USING btree (command_id, idempotency_key, attempt) WHERE ((idempotency_key)::text ~ '^agent:[0-9a-f-]{36}:model:[0-9]+:[0-9]+$'::text);
 alter table concord.connector_invocations enable row level security, force row level security;
 create policy connector_invocations_app on concord.connector_invocations as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 create policy connector_invocations_engine on concord.connector_invocations as permissive for all to concord_engine using (true) with check (true);
@@ -1442,6 +1445,18 @@ grant insert, select, update on identity.delegations to concord_engine;
 grant select on identity.delegations to concord_app;
 comment on table identity.delegations is 'Until when a person may decide in the place of another.';
 comment on column identity.delegations.made_by is 'Who made it, and the issuers of that person.';
+
+create table identity.installation (
+  only_row boolean not null default true,
+  secret   text    not null,
+  constraint installation_pk PRIMARY KEY (only_row),
+  constraint installation_only_row_ck CHECK (only_row),
+  constraint installation_secret_ck CHECK ((secret ~ '^[0-9a-f]{64}$'::text))
+);
+alter table identity.installation enable row level security, force row level security;
+create policy installation_engine on identity.installation as permissive for all to concord_engine using (true) with check (true);
+grant select on identity.installation to concord_engine;
+comment on table identity.installation is 'One row. Its secret signs what every process of the installation must be able to read.';
 
 create table identity.messages (
   id         uuid                     not null,

@@ -102,10 +102,16 @@ export async function appendMessages(
   return stored.toSorted((a, b) => a.position - b.position)
 }
 
-/** $1 run. */
+/** More than a request can hold: a model gets 1 MB. Beyond this a run would fill the memory of its worker. */
+export const CONVERSATION_BYTES_MAX = 16_777_216
+
+/** The messages up to the first that passes the limit. $1 run, $2 bytes. */
 const listOfRun = statement<StoredAgentMessage>(
   'agents.list_messages_of_run',
-  `select m.* from ${TABLE} as m where m.agent_run_id = $1::uuid order by m.position`,
+  `select m.* from ${TABLE} as m join (
+    select s.agent_message_id, s.position, sum(s.size_bytes) filter (where s.erased_at is null) over (order by s.position) - s.size_bytes as bytes_before
+      from ${TABLE} as s where s.agent_run_id = $1::uuid) as l on l.agent_message_id = m.agent_message_id
+where coalesce(l.bytes_before, 0) <= $2::bigint order by l.position`,
 )
 
 /** SQL: the last answer of the run and the observations of its calls. */
@@ -113,8 +119,14 @@ export const lastAnswerOf = (run: string) =>
   `select m.* from ${TABLE} as m where m.agent_run_id = ${run} and m.message_role in ('assistant', 'tool') and m.position >=
   (select l.position from ${TABLE} as l where l.agent_run_id = ${run} and l.message_role = 'assistant' order by l.position desc limit 1)`
 
+/** All messages of a run, or so many that `isTooLong` says so. */
 export function readConversation(sql: Sql, agentRunId: string): Promise<readonly StoredAgentMessage[]> {
-  return sql.run(listOfRun, [agentRunId])
+  return sql.run(listOfRun, [agentRunId, CONVERSATION_BYTES_MAX])
+}
+
+export function isTooLong(messages: readonly StoredAgentMessage[]): boolean {
+  const bytes = messages.reduce((sum, { content, size_bytes }) => (content === '' ? sum : sum + size_bytes), 0)
+  return bytes > CONVERSATION_BYTES_MAX
 }
 
 type ListMessages = {

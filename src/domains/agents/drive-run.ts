@@ -15,7 +15,7 @@ import type { AgentCall } from './agent-runtime.ts'
 import type { RunNotes } from './agent-run.ts'
 import { askRuntime, type PaidAnswer, turnNumberOf } from './ask-agent.ts'
 import { referToContent } from './call-content.ts'
-import { type AgentDeps, NoModelAnswer } from './deps.ts'
+import { type AgentDeps, ConversationTooLong, NoModelAnswer } from './deps.ts'
 import { actionOf, type CallCommand, observeRefused, toolOf } from './observe-call.ts'
 import type { FailedModel } from './models/ask-model.ts'
 import { askForRaise, type Exhausted } from './raise-budget.ts'
@@ -104,13 +104,14 @@ async function ask(deps: AgentDeps, turn: RunTurn, lastBecause: EndReason | null
   } catch (error) {
     // The answers of the model are lost with the answer of the runtime. They were paid for.
     for (const answer of paid) await answer.settle(deps.commands.db)
+    if (error instanceof ConversationTooLong) return end(deps, turn, endFor('failed'), { error: error.message })
     const refusal = error instanceof NoModelAnswer ? error.cause : undefined
     if (refusal?.t === 'exhausted') return exhausted(deps, turn, refusal, lastBecause)
     return failed(deps, turn, error, refusal?.error)
   }
 }
 
-/** People are asked for a higher limit. A run that was told no, or that has no step left for the question, ends. */
+/** People are asked for a higher limit. If nobody can raise it, the next answer is the last. A run that was told no, or that has no step left for the question, ends. */
 async function exhausted(
   deps: AgentDeps,
   turn: RunTurn,
@@ -118,8 +119,9 @@ async function exhausted(
   lastBecause: EndReason | null,
 ): Promise<Taken> {
   const { run } = turn.found
-  const question = lastBecause === null ? await askForRaise(deps.commands.db, run, why) : undefined
-  if (!question) return end(deps, turn, endFor('budget_exhausted'))
+  if (lastBecause !== null) return end(deps, turn, endFor('budget_exhausted'))
+  const question = await askForRaise(deps.commands.db, run, turnNumberOf(turn), why)
+  if (!question) return ask(deps, turn, 'budget_exhausted')
   const message: NewMessage = {
     turn: turnNumberOf(turn),
     message_role: 'assistant',

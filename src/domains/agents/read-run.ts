@@ -74,6 +74,7 @@ const held = [
   'labels',
   'end_reason',
   'cost_units',
+  'erasures',
 ] as const satisfies readonly (keyof StoredAgentRun)[]
 
 /** A run that a turn holds, and the stop that covers it. */

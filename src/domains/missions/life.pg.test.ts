@@ -199,7 +199,13 @@ describe('the life of a mission in its rows', () => {
   test('[MIS-005] [MIS-198] [MIS-272] no code decides from events, changes one, or writes one past the log', async () => {
     const folder = new URL('./', import.meta.url)
     // They show events, compare them with rows, move old ones, ask when the newest was written, and count edits for another event.
-    const readers = ['archive-events.ts', 'mission-invariants.ts', 'mission.ts', 'plan-rows.ts', 'reconcile-missions.ts']
+    const readers = [
+      'archive-events.ts',
+      'mission-invariants.ts',
+      'mission.ts',
+      'plan-rows.ts',
+      'reconcile-missions.ts',
+    ]
     for (const name of (await readdir(folder)).filter((each) => each.endsWith('.ts') && !each.endsWith('.test.ts'))) {
       const text = await readFile(new URL(name, folder), 'utf8')
       if (!readers.includes(name))

@@ -1,4 +1,4 @@
--- 0044 mission_auxiliaries: the commands of a mission beside its attempts: planner, hooks and verifiers.
+-- 0042 mission_auxiliaries: the commands of a mission beside its attempts: planner, hooks and verifiers.
 -- Why: what they cost counts like the cost of an attempt, once. Whether one is open is one look into an index, whatever the size of the plan. A hook that follows
 --   an attempt is written down with the end of the attempt, so no turn looks for it.
 -- The table is ours. Indexes: of those that are not settled, which a turn reads; the rest for foreign keys. Locks: none that others wait for. Reverse: drop the table.
