@@ -102,6 +102,13 @@ describe('the bounds of a run', () => {
     const later = { ...room.catalog, tasks: new Map(room.catalog.tasks).set(task.spec.name, { ...task, spec }) }
     const refused = await propose(later, 5)
     assert.match(refused.ok ? '' : refused.reason, /The role of the agent does not cover it/)
+    const without = new Map(room.catalog.tasks)
+    without.delete(task.spec.name)
+    const plain = new Map(room.catalog.tasks).set(task.spec.name, { ...task, spec: { ...task.spec, metadata: {} } })
+    for (const tasks of [without, plain]) {
+      const gone = await propose({ ...room.catalog, tasks }, 5)
+      assert.match(gone.ok ? '' : gone.reason, /The role of the agent does not cover it/, 'the agent was removed')
+    }
     assert.equal((await propose(room.catalog, 5)).ok, true)
   })
 

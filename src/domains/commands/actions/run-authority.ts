@@ -169,19 +169,24 @@ function taskNamed(catalog: Pick<Catalog, 'tasks'>, name: string): readonly stri
 }
 
 /**
- * The tools that the definition of the agent gives to its role today. It may have lost some since the run began. Undefined: the run has no definition of its own,
- * because a run above it has started it.
+ * The tools that the definition of the agent, or of the coordinator of a swarm, gives to its role today. It may have lost some since the run began; one that is gone
+ * gives none. Undefined: the run has no definition of its own, because a run above it has started it.
  */
 function toolsOfRole(
   catalog: Pick<Catalog, 'tasks'>,
   { agent_name, task_name }: Pick<ToolScope, 'agent_name' | 'task_name'>,
 ): readonly string[] | undefined {
-  const { metadata } = (task_name === agent_name && catalog.tasks.get(agent_name ?? '')?.spec) || {}
-  const tools = (metadata?.['agent'] as { readonly callable_tools?: unknown } | undefined)?.callable_tools
-  return Array.isArray(tools)
-    ? [...tools.map(String), RAISE_BUDGET].flatMap((name) => taskNamed(catalog, name))
-    : undefined
+  if (task_name === undefined || task_name === null) return undefined
+  const metadata = catalog.tasks.get(task_name)?.spec.metadata
+  const coordinator = metadata?.['swarm_coordinator'] as Coordinator | undefined
+  if (metadata && !coordinator && task_name !== agent_name) return undefined
+  const given =
+    coordinator?.name === agent_name ? coordinator : (metadata?.['agent'] as Partial<Coordinator> | undefined)
+  const tools = given?.callable_tools
+  return Array.isArray(tools) ? [...tools.map(String), RAISE_BUDGET].flatMap((name) => taskNamed(catalog, name)) : []
 }
+
+type Coordinator = { readonly name: string; readonly callable_tools?: unknown }
 
 /** What the rules `agent_scope` and `agent_gate` read. JSON: it is recorded with the decision. */
 type AgentScope = {
