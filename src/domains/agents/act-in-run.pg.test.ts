@@ -1,7 +1,8 @@
 /** Actions from outside of Concord, while the agent of the run works on an answer, after a crash, and with content. */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import { cancelCommand } from '#domains/commands'
+import { cancelCommand, submitCommand } from '#domains/commands'
+import { byPerson } from '#kernel/actor'
 import { decodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { type AgentRoom, openAgentRoom } from '#test/agent-runs'
@@ -177,6 +178,49 @@ describe('actions from outside of Concord', () => {
     assert.deepEqual([(await room.runOf(command)).status, await room.statusOf(action)], ['failed', 'failed'])
   })
 
+  test('an action has no more rights than the key that is used for it', async () => {
+    const { principal } = room.tenant.people.admin
+    const roles: unknown[] = []
+    meanwhile = async (agentRunId) => {
+      for (const role of ['writer', 'reader'] as const) {
+        const acted = await driveUntil(
+          room,
+          actInRun(
+            room.agents,
+            { ...principal, role },
+            {
+              workspaceId: room.tenant.workspace.id,
+              agentRunId,
+              requestId: 'r',
+              action_type: 'tool_call',
+              tool_name: 'pay',
+              payload: { note: role },
+              reason: 'r',
+            },
+          ),
+        )
+        roles.push(acted.ok ? 'proposed' : acted.code)
+      }
+    }
+    const { command } = accepted(
+      await submitCommand(room.world, byPerson(principal, TRACE), {
+        workspaceId: room.tenant.workspace.id,
+        taskName: 'Working',
+        payload: {},
+        requestId: 'r',
+        ingress: 'user_request',
+      }),
+    )
+    await room.settle(command.command_id)
+    await room.rest()
+    assert.deepEqual(roles, ['proposed', 'agents.tool.outside_scope'])
+    const made = await room.rows(
+      `select context->'metadata'->>'role' as role from concord.commands where agent_run_id = $1 order by idempotency_key`,
+      [(await room.runOf(command.command_id)).agent_run_id],
+    )
+    assert.deepEqual(made, [{ role: 'writer' }, { role: 'admin' }])
+  })
+
   test('the content of an action is in its message alone: no command, no effect and no event holds it', async () => {
     const word = 'zzcontentzz'
     const draft = { title: word, text: word, sources: [] }
@@ -193,9 +237,10 @@ describe('actions from outside of Concord', () => {
     }
     const run = await room.runOf(await room.start('Working'))
     assert.deepEqual([...decisions, run.status], ['allowed', 'allowed', 'succeeded'])
-    const ended = await room.rows(`select distinct status, error from concord.commands where agent_run_id = $1`, [
-      run.agent_run_id,
-    ])
+    const ended = await room.rows(
+      `select distinct status, error from concord.commands where agent_run_id = $1 and task_name <> 'Write Memory'`,
+      [run.agent_run_id],
+    )
     assert.deepEqual(ended, [{ status: 'succeeded', error: null }])
     for (const table of ['commands', 'domain_effects', 'domain_events'])
       assert.deepEqual(await room.rows(`select from concord.${table} as t where t::text like '%${word}%'`), [], table)

@@ -2,7 +2,16 @@
  * What a run of an agent may do now: what its requester may do today, its role, every run above it and its own row permit, and nothing that one of them
  * forbids. Read from fresh rows at each call. Policy (`agent_scope`) reads it again when it decides later.
  */
-import { isLiveKey, memberColumn, memberOf, platformRoles, type Principal, type SubjectRow } from '#domains/identity'
+import {
+  isLiveKey,
+  lowerRole,
+  memberColumn,
+  memberOf,
+  type PlatformRole,
+  platformRoles,
+  type Principal,
+  type SubjectRow,
+} from '#domains/identity'
 import { type AuthorityGap, decideAuthority, type ToolSets } from '#kernel/agents/authority'
 import { isUuid } from '#kernel/ids'
 import { quote, type Refusal, refuse } from '#kernel/refusal'
@@ -15,6 +24,9 @@ import { findTool, tasksNamed } from './find-tool.ts'
 
 /** The tool by which every run asks for a higher budget; a person decides. A run can be forbidden to ask. */
 export const RAISE_BUDGET = 'raise_budget'
+
+/** The tool by which a run proposes a memory. Its effect submits the command that writes it. */
+const PROPOSE_MEMORY = 'propose_memory'
 
 type RunRow = Pick<
   Rows['concord.agent_runs'],
@@ -105,11 +117,12 @@ export async function findActingRun(
   { db }: { readonly db: Db },
   workspaceId: string,
   agentRunId: string,
+  keyRole: PlatformRole = 'admin',
 ): Promise<ActingRun | undefined> {
   const [run] = isUuid(agentRunId) ? await db.run(findRunRow, [agentRunId, workspaceId]) : []
   if (!run) return undefined
-  const roleMax = platformRoles.find((role) => role === run.context.metadata['role'])
-  const member = run.member && roleMax && memberOf(run.member, { workspaceId, roleMax })
+  const role = platformRoles.find((each) => each === run.context.metadata['role'])
+  const member = run.member && role && memberOf(run.member, { workspaceId, roleMax: lowerRole(role, keyRole) })
   if (!member || member.role === 'reader') return { ...run, principal: undefined }
   const { agent } = run.context
   if (agent === undefined) return { ...run, principal: member }
@@ -196,6 +209,12 @@ type AgentScope = {
   readonly is_gated: boolean
 }
 
+/** What the run has lost while people were asked. A requester who is gone is another question: an operator answers it before anything begins. */
+export function listLostScope(scope: unknown): readonly string[] {
+  const { gaps = [] } = (scope ?? {}) as Partial<AgentScope>
+  return gaps.filter((gap) => gap !== gapTexts.requester)
+}
+
 export function scopeOf(
   catalog: Pick<Catalog, 'tasks'>,
   run: ActingRun,
@@ -208,10 +227,15 @@ export function scopeOf(
 /** The fact `agent_scope`: null for a command without a run, without a look at the database. */
 export async function findAgentScope(
   deps: { readonly db: Db; readonly catalog: Pick<Catalog, 'tasks'> },
-  { agent_run_id, workspace_id, task_name }: StoredCommand,
+  { agent_run_id, workspace_id, task_name, context }: StoredCommand,
 ): Promise<AgentScope | null> {
   if (agent_run_id === null) return null
-  const task = task_name === null ? undefined : deps.catalog.tasks.get(task_name)
+  // Every call of a run names its tool. A memory that it proposed needs what the proposal needed, and a gate has asked about that one.
+  const isCall = context.metadata['tool_name'] !== undefined
+  const [named = ''] = isCall ? [task_name ?? ''] : taskNamed(deps.catalog, PROPOSE_MEMORY)
+  const task = deps.catalog.tasks.get(named)
   const run = task && (await findActingRun(deps, workspace_id, agent_run_id))
-  return run ? scopeOf(deps.catalog, run, task) : { gaps: [gapTexts.manifest], is_gated: false }
+  if (!run) return { gaps: [gapTexts.manifest], is_gated: false }
+  const scope = scopeOf(deps.catalog, run, task)
+  return isCall ? scope : { ...scope, is_gated: false }
 }
