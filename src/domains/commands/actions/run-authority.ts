@@ -12,7 +12,7 @@ import {
   type Principal,
   type SubjectRow,
 } from '#domains/identity'
-import { type AuthorityGap, decideAuthority, type ToolSets } from '#kernel/agents/authority'
+import { decideAuthority, gapTexts, type ToolSets } from '#kernel/agents/authority'
 import { isUuid } from '#kernel/ids'
 import { quote, type Refusal, refuse } from '#kernel/refusal'
 import { type Db, type Sql, statement } from '#store'
@@ -133,14 +133,6 @@ export async function findActingRun(
 export type ToolScope = Pick<RunRow, 'own' | 'ancestors' | 'connectors' | 'may_write_memory' | 'key_tools'> &
   Partial<Pick<RunRow, 'agent_name' | 'task_name'>> & { readonly principal: object | undefined }
 
-const gapTexts: Readonly<Record<AuthorityGap, string>> = {
-  requester: 'The person who asked for the run may not act here any more, or the key of the agent does not cover it.',
-  role: 'The role of the agent does not cover it.',
-  parent: 'A run above this one may not use it.',
-  manifest: 'It is not in the manifest of the run.',
-  forbidden: 'The run must not use it.',
-}
-
 /** Why the run may not call the tool; empty: it may. Names of tools are those of their tasks. Pure. */
 export function findScopeGaps(
   catalog: Pick<Catalog, 'tasks'>,
@@ -207,12 +199,6 @@ type AgentScope = {
   readonly gaps: readonly string[]
   /** The run or a run above it has an approval gate for the task. */
   readonly is_gated: boolean
-}
-
-/** What the run has lost while people were asked. A requester who is gone is another question: an operator answers it before anything begins. */
-export function listLostScope(scope: unknown): readonly string[] {
-  const { gaps = [] } = (scope ?? {}) as Partial<AgentScope>
-  return gaps.filter((gap) => gap !== gapTexts.requester)
 }
 
 export function scopeOf(
