@@ -1,6 +1,11 @@
 /** A room of commands with a runtime that a test steps, and a person who decides. */
 import { randomBytes } from 'node:crypto'
-import { type ApprovalDeps, type CountedInvited, openApprovalTypes } from '../../src/domains/approvals/index.ts'
+import {
+  type ApprovalDeps,
+  type CountedInvited,
+  decideApproval,
+  openApprovalTypes,
+} from '../../src/domains/approvals/index.ts'
 import {
   anyHost,
   approvalTypesOf,
@@ -16,6 +21,7 @@ import {
   submitCommand,
   type SubmitCommand,
 } from '../../src/domains/commands/index.ts'
+import { byPerson } from '../../src/kernel/actor.ts'
 import { fenceToken, type Next, type Process } from '../../src/runtime/index.ts'
 import type { Db } from '../../src/store/db.ts'
 import { FakeProvider } from './fake-providers.ts'
@@ -207,6 +213,13 @@ export async function pendingOf(room: TestRoom, commandId: string): Promise<stri
   )
   if (!row) throw new Error('The command has no pending approval.')
   return row.approval_id
+}
+
+/** Answers the open approval of the command. */
+export async function answer(room: TestRoom, commandId: string, decision: 'approved' | 'rejected'): Promise<void> {
+  const approvalId = await pendingOf(room, commandId)
+  const said = { workspaceId: room.tenant.workspace.id, approvalId, decision, reason: 'so' }
+  accepted(await decideApproval(room.approvals, byPerson(decider(room), TRACE), said))
 }
 
 /** Finds commands whose status differs from their last event, whose history has a gap, or whose effects are inconsistent. */

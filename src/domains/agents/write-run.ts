@@ -110,6 +110,7 @@ function keepFound(
     // An action from outside of Concord adds a message with its step.
     conversation: isSame && found.conversation ? [...found.conversation, ...messages] : null,
     commands: isAnswered ? new Map() : found.commands,
+    others: null,
   }
 }
 

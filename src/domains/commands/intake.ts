@@ -1,6 +1,7 @@
 /** The first part of a command's life: validate the payload, ask policy, then refuse, wait for people, or plan. Pure. */
 import { hash } from 'node:crypto'
 import { approvalHash, type ApprovalRequest, approverRef, editsOf, type StoredApproval } from '#domains/approvals'
+import { listLostScope } from '#kernel/agents/authority'
 import { canonicalJson } from '#kernel/canonical-json'
 import type { NewId } from '#kernel/clock'
 import { highestClass } from '#kernel/data-class'
@@ -99,6 +100,7 @@ export function decide(
     ({ effect_type }) => seen.catalog.effects.get(effect_type)?.operation?.approval_required,
   )
   const outcome = decidePolicyOutcome(task, question.result, isOperationGated || gates !== undefined, at)
+  const freed = { policy: question.result, isApproved: false, facts: seen.facts }
   switch (outcome.t) {
     case 'deny':
       return fail('policy_denied', outcome.reason, ...asked)
@@ -123,7 +125,6 @@ export function decide(
         const { envelope_id, approved_by, calls_max } = envelope
         const use = { envelope_id, approved_by, calls_max, task_name: task.spec.name }
         const covered = [...asked, emitEvent('envelope_used', systemActor, use)]
-        const freed = { policy: question.result, isApproved: false, facts: seen.facts }
         return planAndQueue({ ...found, command }, seen, task, freed, newId, covered)
       }
       const first = envelope ? sayOutside(asks, envelope) : asks
@@ -139,14 +140,7 @@ export function decide(
       return { changes, next: { t: 'ask', what: 'gates', requests } }
     }
     case 'go':
-      return planAndQueue(
-        { ...found, command },
-        seen,
-        task,
-        { policy: question.result, isApproved: false, facts: seen.facts },
-        newId,
-        asked,
-      )
+      return planAndQueue({ ...found, command }, seen, task, freed, newId, asked)
   }
 }
 
@@ -191,7 +185,9 @@ export function planApproved(found: CommandWithEffects, seen: Seen, at: Date, ne
     return { changes, next: { t: 'wait', until, isTaskGone: true } }
   }
   if (!seen.approved) return need('approved')
-  if (task.fn.reads_facts && !seen.facts) return need('facts')
+  if ((task.fn.reads_facts || command.agent_run_id !== null) && !seen.facts) return need('facts')
+  const lost = listLostScope(seen.facts?.['agent_scope'])
+  if (lost.length > 0) return fail('policy_denied', lost.join(' '), move('queued', systemActor))
   const drafts = draftEffects(task, command, seen.facts)
   const isSame = drafts.ok && approvalHash(contentOf(task, command.payload, drafts.value)) === command.payload_hash
   const cannotRun = (reason: string) => fail('validation_error', reason, move('queued', systemActor))

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
-import { cancelCommand, proposeInRun } from '#domains/commands'
+import { cancelCommand, type Catalog, proposeInRun } from '#domains/commands'
 import { byPerson, bySystem } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
@@ -37,20 +37,22 @@ describe('spawns', () => {
   async function aSwarm() {
     swarm = await room.swarmOf(await room.start('by_people'))
   }
-  const propose = async (payload: JsonObject) =>
-    accepted(
-      await proposeInRun(
-        room.world,
-        {
-          workspaceId: room.tenant.workspace.id,
-          agentRunId: swarm.coordinator_agent_run_id ?? '',
-          stepIndex: step++,
-          requestId: 'r',
-          process: { kind: SWARM_KIND, id: swarm.swarm_run_id },
-        },
-        { actionType: 'spawn_subagent', toolName: 'spawn_subagent', payload, reason: 'help' },
-      ),
-    ).command.command_id
+  const propose = async (payload: JsonObject, catalog = room.catalog) => {
+    const proposed = await tryPropose(payload, catalog)
+    return accepted(proposed).command.command_id
+  }
+  const tryPropose = (payload: JsonObject, catalog: Catalog) =>
+    proposeInRun(
+      { ...room.world, catalog },
+      {
+        workspaceId: room.tenant.workspace.id,
+        agentRunId: swarm.coordinator_agent_run_id ?? '',
+        stepIndex: step++,
+        requestId: 'r',
+        process: { kind: SWARM_KIND, id: swarm.swarm_run_id },
+      },
+      { actionType: 'spawn_subagent', toolName: 'spawn_subagent', payload, reason: 'help' },
+    )
   const errorOf = async (commandId: string) =>
     (
       await room.rows<{ error: string | null }>('select error from concord.commands where command_id = $1', [commandId])
@@ -79,6 +81,27 @@ describe('spawns', () => {
     assert.equal(await room.settle(unknown), 'failed')
     assert.equal((await room.runsOf(swarm)).length, before)
     assert.equal((await room.invocationsOf(swarm)).length, before - 1)
+  })
+
+  test('a coordinator loses a tool that the definition of its swarm has lost, and all of them with the swarm', async () => {
+    await aSwarm()
+    const task = room.catalog.tasks.get('by_people')
+    assert.ok(task)
+    const { metadata } = task.spec
+    const changed = (swarm_coordinator: JsonObject) =>
+      new Map(room.catalog.tasks).set('by_people', {
+        ...task,
+        spec: { ...task.spec, metadata: { ...metadata, swarm_coordinator } },
+      })
+    const without = new Map(room.catalog.tasks)
+    without.delete('by_people')
+    const narrower = changed({ name: 'lead', callable_tools: ['create_artifact'] })
+    const renamed = changed({ name: 'other', callable_tools: ['spawn_subagent'] })
+    for (const tasks of [narrower, renamed, without]) {
+      const refused = await tryPropose(request, { ...room.catalog, tasks })
+      assert.match(refused.ok ? '' : refused.reason, /The role of the agent does not cover it/)
+    }
+    assert.equal((await tryPropose(request, room.catalog)).ok, true)
   })
 
   /** Acts from outside, while the room works. */

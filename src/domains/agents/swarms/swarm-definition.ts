@@ -198,7 +198,7 @@ export function agentTerms(swarm: SwarmTerms, agent: SwarmAgent, parent?: Stored
       write_allowed: agent.allowed_tools.includes('propose_memory'),
       memory_types: memoryTypes.filter((type) => Array.isArray(types) && types.includes(type)),
     },
-    approval_gates: declared?.approval_gates,
+    approval_gates: gatesOf(swarm, declared),
     limits: {
       max_steps: agent.max_steps,
       max_cost_units: agent.max_cost_units,
@@ -210,6 +210,17 @@ export function agentTerms(swarm: SwarmTerms, agent: SwarmAgent, parent?: Stored
       allowed_child_roles: declared?.allowed_child_roles ?? (parent ? childRolesOf(parent) : []),
     },
   })
+}
+
+/**
+ * A gate of one agent holds for every other one, except for one that is declared with the same tool: another name must not be a way around it. Those of the
+ * coordinator, which hold for all below it, are its own alone.
+ */
+function gatesOf({ coordinator, agents }: SwarmTerms, declared?: SwarmTerms['coordinator']): readonly string[] {
+  if (declared === coordinator) return coordinator.approval_gates
+  const gates = new Set([coordinator, ...agents].flatMap(({ approval_gates }) => approval_gates))
+  const isOwn = (gate: string) => declared?.allowed_tools.includes(gate) && !declared.approval_gates.includes(gate)
+  return [...gates].filter((gate) => !isOwn(gate))
 }
 
 /** The coordinator and the agents as they will be started. */
@@ -277,6 +288,7 @@ export function swarmOf(terms: SwarmTerms, planner?: SwarmPlanner, policy: reado
     policy_checks: ['permission', 'data_safety', ...policy],
     metadata: {
       swarm: answersOf(terms),
+      swarm_coordinator: { name: terms.coordinator.agent_name, callable_tools: [...terms.coordinator.allowed_tools] },
       swarm_agents: [terms.coordinator, ...terms.agents].map(({ agent_name }) => agent_name),
     },
   })
