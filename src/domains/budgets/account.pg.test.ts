@@ -77,34 +77,6 @@ describe('budget accounts', () => {
     assert.equal(balances(await look(id)), '10 0 2.5 0 0')
   })
 
-  test('[OPS-05] a raise does not lift an account, or one above it, over what its command may cost', async () => {
-    const command = (most: string) =>
-      opened.db.query(`update concord.commands set context = $2 where command_id = $1`, [
-        place.commandId,
-        most === '' ? {} : { metadata: { max_cost: most } },
-      ])
-    await command('3')
-    try {
-      const id = await idOf('5')
-      assert.equal(balances(await look(id)), '3 0 0 0 0')
-      const refused = await add(id, 'raise:1', '5')
-      assert.ok(!refused.ok)
-      assert.deepEqual(
-        [refused.code, refused.reason],
-        ['budgets.account.capped', 'The work may cost 3.000000 units at most, and its limit is 3.000000.'],
-      )
-      const child = await idOf('1', id)
-      assert.equal(codeOf(await add(child, 'raise:2', '1')), 'budgets.account.capped')
-      assert.deepEqual([balances(await look(id)), balances(await look(child))], ['3 0 0 1 0', '1 0 0 0 0'])
-      await command('4')
-      assert.equal(balances(accepted(await add(child, 'raise:2', '1'))), '2 0 0 0 0')
-      assert.equal(codeOf(await add(child, 'raise:3', '0.000001')), 'budgets.account.capped')
-      await assertSound(opened.db, place)
-    } finally {
-      await command('')
-    }
-  })
-
   test('a repeat after a crash changes nothing, and a key stands for one amount and one call', async () => {
     const id = await idOf('10')
     for (const _ of [1, 2]) accepted(await take(id, 'turn:1', '6'))
