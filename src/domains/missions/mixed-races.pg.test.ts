@@ -7,7 +7,6 @@ import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { byPerson } from '#kernel/actor'
-import type { JsonObject } from '#kernel/json-value'
 import { type MissionRunState, missionRunMachine } from '#kernel/machines/mission'
 import type { Decision } from '#kernel/refusal'
 import { openChance } from '#test/chance'
@@ -87,7 +86,7 @@ describe('races of everybody', () => {
     const tasks = Array.from({ length: TASKS }, (_, at) =>
       planTask(`t${at}`, { run: { worker: queue, payload: {} }, verify: [{ person: {} }] }),
     )
-    const { id, command_id } = await room.create(aPlan(...tasks), { autonomy: 'approve' } as JsonObject)
+    const { id, command_id } = await room.create(aPlan(...tasks), { autonomy: 'approve' })
     await room.settle(command_id)
     await room.rest()
     return { id, queue }
