@@ -80,7 +80,7 @@ test('concord stuck shows missions and runs by their public ids, and a resume of
   assert.deepEqual(
     told.map(({ payload, actor_id }) => [
       payload.entity_id,
-      /^resumed \(aborted\)/.test(payload.action_taken),
+      payload.action_taken.startsWith('resumed (aborted)'),
       actor_id,
     ]),
     [[`mission_${shown}`, true, `operator:${userInfo().username}`]],

@@ -20,7 +20,7 @@ import type { PolicyInput } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import { digestOutput } from './checks.ts'
-import { approvalTerms, approvalTermsOf, askPeople, type MissionConfig, OPERATOR } from './config.ts'
+import { decisionTerms, decisionTermsOf, askPeople, type MissionConfig, OPERATOR } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import { outputArtifact } from './mission-task.ts'
 import type { StoredMission, StoredTask } from './mission.ts'
@@ -48,7 +48,7 @@ const payload = z.object({
   /** What another attempt would repeat. */
   effects: z.array(z.object({ effect_id: z.string(), effect_type: z.string() })),
   reviewer_role: z.string().nullable(),
-  ...approvalTerms.shape,
+  ...decisionTerms.shape,
 })
 type ReviewPayload = z.output<typeof payload>
 
@@ -132,7 +132,7 @@ type AskedReview = {
   readonly role: string | null
   readonly workspaceId: string
   readonly requestId: string
-  readonly terms: ReturnType<typeof approvalTermsOf>
+  readonly terms: ReturnType<typeof decisionTermsOf>
 }
 
 /** Who would have to review an output. Nothing is recorded. */
@@ -182,7 +182,7 @@ export async function submitReview(
     output_checksum: task.output_checksum,
     effects: effects.slice(0, EFFECTS_SHOWN).map(({ effect_id, effect_type }) => ({ effect_id, effect_type })),
     reviewer_role: reviewerOf(task.spec, config),
-    ...approvalTermsOf(config),
+    ...decisionTermsOf(config),
   }
   const ingress = 'system_event'
   return submitFollowed(

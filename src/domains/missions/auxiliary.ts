@@ -7,8 +7,8 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type AuxiliaryKind, putAuxiliaries } from './auxiliary-rows.ts'
 import type { MissionDeps } from './deps.ts'
 import type { StoredTask } from './mission.ts'
-import { countAuxiliaries, reserve } from './spending.ts'
-import { actAsRequester, type Asked, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
+import { countAuxiliaries, reserveInMission } from './spending.ts'
+import { actAsRequester, type FollowedCommand, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
 import { maxCostOf } from './usage.ts'
 
 export function settleAuxiliaries(deps: MissionDeps, { run, origin, config }: Found): Promise<undefined> {
@@ -19,7 +19,7 @@ export function settleAuxiliaries(deps: MissionDeps, { run, origin, config }: Fo
 /** What the account of the mission does not pay for. A person can raise the limit. */
 export const isUnpaid = (asked: Decision<unknown>) => !asked.ok && asked.code === 'budgets.account.exhausted'
 
-type Auxiliary = Omit<Asked, 'idempotencyKey'> & {
+type Auxiliary = Omit<FollowedCommand, 'idempotencyKey'> & {
   readonly key: string
   readonly kind: AuxiliaryKind
   readonly task: Pick<StoredTask, 'id'> | null
@@ -38,7 +38,7 @@ export async function submitAuxiliary(
   const by = await actAsRequester(deps.commands, run, origin)
   if (!by.ok) return by
   const amount: Money = maxCost === undefined ? zeroMoney : maxCostOf(maxCost, config)
-  if (!(await reserve(deps, found, [{ key, amount }])).has(key))
+  if (!(await reserveInMission(deps, found, [{ key, amount }])).has(key))
     return refuse('budgets.account.exhausted', `${formatMoney(amount)} does not fit into the hard limit.`)
   const row = { key, run_id: run.id, workspace_id: run.workspace_id, kind, task_id: task?.id ?? null, attempt }
   return submitFollowed(deps, by.value, found, {

@@ -155,8 +155,8 @@ export function warnOfSettings(config: JsonObject): readonly string[] {
 }
 
 /** The number of persons that a decision needs, and the time that they have. */
-export const approvalTerms = z.object({ approvals_required: z.int().min(1), expires_in_minutes: z.int().nullable() })
-export const approvalTermsOf = ({ approval }: Pick<MissionConfig, 'approval'>): z.output<typeof approvalTerms> => ({
+export const decisionTerms = z.object({ approvals_required: z.int().min(1), expires_in_minutes: z.int().nullable() })
+export const decisionTermsOf = ({ approval }: Pick<MissionConfig, 'approval'>): z.output<typeof decisionTerms> => ({
   approvals_required: approval.count,
   expires_in_minutes: approval.expires_in_minutes ?? null,
 })
@@ -165,7 +165,7 @@ export const approvalTermsOf = ({ approval }: Pick<MissionConfig, 'approval'>): 
 export function askPeople(
   reason: string,
   { role, requestedBy }: { readonly role: string | null; readonly requestedBy: string },
-  { approvals_required, expires_in_minutes }: z.output<typeof approvalTerms>,
+  { approvals_required, expires_in_minutes }: z.output<typeof decisionTerms>,
 ): PolicyAnswer {
   const required =
     role === null

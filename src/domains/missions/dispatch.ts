@@ -28,7 +28,7 @@ import { coordinator, systemOf } from './plan-rows.ts'
 import { taskNameOf } from './plan.ts'
 import { fillReferences, referencesIn } from './references.ts'
 import { cascade, type Ended } from './settle.ts'
-import { attemptCostKey, exceedBudget, reserve } from './spending.ts'
+import { attemptCostKey, exceedBudget, reserveInMission } from './spending.ts'
 import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
 import { maxCostOf } from './usage.ts'
 import { announceOffers, workerPayload } from './worker-task.ts'
@@ -140,7 +140,7 @@ async function payFor(
     key: attemptCostKey(id, attempt_number),
     amount: maxCostOf(spec.max_cost, found.config),
   }))
-  const held = await reserve(deps, found, costs)
+  const held = await reserveInMission(deps, found, costs)
   return new Set(costs.flatMap(({ id, key }) => (held.has(key) ? [id] : [])))
 }
 

@@ -53,7 +53,7 @@ export const attemptCostKey = (taskId: string, attempt: number) => `${taskId}:${
  * Before commands are submitted: returns the keys that are paid for, in their order. All of a mission without a limit are. Where one does not fit, money that ended
  * tasks still hold is set free first.
  */
-export async function reserve(
+export async function reserveInMission(
   deps: MissionDeps,
   { run, origin, config }: Found,
   amounts: readonly { readonly key: string; readonly amount: Money }[],
@@ -123,7 +123,7 @@ export function exceedBudget(batch: Batch, when: When): void {
 }
 
 /** Tasks that ended while their command ran: their reservations are free as soon as the command has ended. */
-export async function settleHeld(tx: Tx, batch: Batch, config: Budgeted, when: When): Promise<void> {
+async function settleHeld(tx: Tx, batch: Batch, config: Budgeted, when: When): Promise<void> {
   const { account_id: accountId } = batch.run
   const held = accountId === null ? [] : await listHeldAttempts(tx, accountId)
   // Nobody reports the cost of a worker whose task was taken away. It counts as reserved.

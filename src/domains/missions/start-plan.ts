@@ -24,7 +24,7 @@ import { parseMoney } from '#kernel/money'
 import type { PolicyAnswer, PolicyInput } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
-import { approvalTerms, approvalTermsOf, askPeople, autonomyLevels, OPERATOR, readMissionConfig } from './config.ts'
+import { decisionTerms, decisionTermsOf, askPeople, autonomyLevels, OPERATOR, readMissionConfig } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import { readCarried } from './fork.ts'
 import { findMission, findPlanVersion, lockMission, readStoredPlan, type StoredMission } from './mission.ts'
@@ -62,7 +62,7 @@ const payload = z.object({
   autonomy: z.enum(autonomyLevels),
   auto_approve_threshold: z.string(),
   approver_role: z.string().nullable(),
-  ...approvalTerms.shape,
+  ...decisionTerms.shape,
   /** Where the whole plan is. */
   plan: z.string(),
   /** The first tasks, so that people see what they approve. */
@@ -100,7 +100,7 @@ function gateOf({ run, plan, config, carried }: Gated, catalog: Pick<Catalog, 't
     autonomy: config.autonomy,
     auto_approve_threshold: config.auto_approve_threshold,
     approver_role: config.approver_role ?? null,
-    ...approvalTermsOf(config),
+    ...decisionTermsOf(config),
     plan: `concord missions show ${missionId}`,
     tasks: plan.tasks.slice(0, TASKS_SHOWN).map((task) => showTask(task, catalog)),
   }

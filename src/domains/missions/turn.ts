@@ -86,7 +86,7 @@ export const oneDeeper = ({ context: { metadata } }: Origin): JsonObject => ({
   ...(typeof metadata['max_cost'] === 'string' && { max_cost: metadata['max_cost'] }),
 })
 
-export type Asked = Pick<
+export type FollowedCommand = Pick<
   Parameters<typeof submitCommand>[2],
   'taskName' | 'payload' | 'idempotencyKey' | 'metadata'
 > & {
@@ -102,7 +102,7 @@ export async function submitFollowed(
   { commands }: MissionDeps,
   by: Actor,
   { run, origin }: Pick<Found, 'run' | 'origin'>,
-  { labelled = [], ingress = origin.ingress, alongside, ...asked }: Asked,
+  { labelled = [], ingress = origin.ingress, alongside, ...asked }: FollowedCommand,
 ): Promise<Decision<string>> {
   const sources = labelled.filter((id) => id !== null)
   const submitted = await submitCommand(commands, by, {
