@@ -19,6 +19,9 @@ import type { Awaits, EffectCall, EffectClass, LookupResult, UndoCall } from './
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import type { ReadBackNote, StoredCommand, StoredEffect } from './command-table.ts'
 
+/** The task that writes a memory which a person, or a run, has proposed. */
+export const writeMemoryTask = 'Write Memory'
+
 /** Effects that are requests to people. They change nothing outside. */
 export const REQUEST_INPUT = 'user.request_input'
 export const REQUEST_APPROVAL = 'approval.request'

@@ -20,6 +20,7 @@ import type { Rows } from '#store/rows'
 import type { Catalog, CompiledTask } from '../catalog/open-catalog.ts'
 import type { StoredCommand } from '../command-table.ts'
 import { type StandingRow, stopColumn } from '../labels.ts'
+import { writeMemoryTask } from '../tasks.ts'
 import { findTool, tasksNamed } from './find-tool.ts'
 
 /** The tool by which every run asks for a higher budget; a person decides. A run can be forbidden to ask. */
@@ -182,9 +183,10 @@ function toolsOfRole(
   { agent_name, task_name }: Pick<ToolScope, 'agent_name' | 'task_name'>,
 ): readonly string[] | undefined {
   if (task_name === undefined || task_name === null) return undefined
-  const metadata = catalog.tasks.get(task_name)?.spec.metadata
+  const task = catalog.tasks.get(task_name)
+  const metadata = task?.spec.metadata
   const coordinator = metadata?.['swarm_coordinator'] as Coordinator | undefined
-  if (metadata && !coordinator && task_name !== agent_name) return undefined
+  if (task && !coordinator && task_name !== agent_name) return undefined
   const given =
     coordinator?.name === agent_name ? coordinator : (metadata?.['agent'] as Partial<Coordinator> | undefined)
   const tools = given?.callable_tools
@@ -213,11 +215,11 @@ export function scopeOf(
 /** The fact `agent_scope`: null for a command without a run, without a look at the database. */
 export async function findAgentScope(
   deps: { readonly db: Db; readonly catalog: Pick<Catalog, 'tasks'> },
-  { agent_run_id, workspace_id, task_name, context }: StoredCommand,
+  { agent_run_id, workspace_id, task_name }: StoredCommand,
 ): Promise<AgentScope | null> {
   if (agent_run_id === null) return null
-  // Every call of a run names its tool. A memory that it proposed needs what the proposal needed, and a gate has asked about that one.
-  const isCall = context.metadata['tool_name'] !== undefined
+  // A memory that the run proposed needs what the proposal needed, and a gate has asked about that one.
+  const isCall = task_name !== writeMemoryTask
   const [named = ''] = isCall ? [task_name ?? ''] : taskNamed(deps.catalog, PROPOSE_MEMORY)
   const task = deps.catalog.tasks.get(named)
   const run = task && (await findActingRun(deps, workspace_id, agent_run_id))

@@ -18,9 +18,9 @@ import { defineCommandType, defineFunction, defineTask, type Definition } from '
 import { RECALL } from '../catalog/steps.ts'
 import { workerActor } from '../change.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
+import { writeMemoryTask } from '../tasks.ts'
 import { idIn, memoryPolicies } from './memory-policies.ts'
 
-export const writeMemoryTask = 'Write Memory'
 export const forgetMemoryTask = 'Forget Subject'
 
 const DATA_OWNER = 'role:data_owner'

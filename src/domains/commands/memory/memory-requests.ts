@@ -30,7 +30,8 @@ import { findCommand, type StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
 import { labelReader } from '../labels.ts'
-import { forgetMemoryTask, writeMemoryTask } from './memory-definitions.ts'
+import { forgetMemoryTask } from './memory-definitions.ts'
+import { writeMemoryTask } from '../tasks.ts'
 
 export type ProposingRun = {
   readonly agentRunId: string
