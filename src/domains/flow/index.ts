@@ -1,0 +1,20 @@
+/** The exports of the flow room: datasets that are kept up to date by jobs. */
+export { deployDefinitions, DEPLOY_DAG, ROLLBACK_DAG } from './deploy-command.ts'
+export { type DataPlace, type DataStore } from './data-store.ts'
+export { FLOW_QUEUE, type FlowDeps, OFFERS_CHANNEL, OUTBOX_CHANNEL, SOURCE_KIND, TASK_KIND } from './deps.ts'
+export {
+  cancelTask,
+  completeTask,
+  failTask,
+  heartbeatTask,
+  type Holder,
+  reapTasks,
+  requeueTasks,
+  retryTask,
+} from './end-task.ts'
+export { defineOperator, type Operator, type OperatorCall, type OperatorResult } from './operator.ts'
+export { openOperators } from './operators.ts'
+export { drainFlow, rehydrateTasks } from './route.ts'
+export { openTaskDrive } from './run-task.ts'
+export { acceptEvent, arrangeSources, openSourceDrive, restartSources } from './sources.ts'
+export { claimTask } from './task.ts'

@@ -1,0 +1,48 @@
+/** An operator does the work of jobs: in this process, in workers, or in a function at an address. */
+import type { z } from 'zod'
+import { KernelFault } from '#kernel/errors'
+import type { JsonObject } from '#kernel/json-value'
+import type { DataStore } from './data-store.ts'
+import type { PayloadRow, TaskPayload } from './payload.ts'
+import type { OutputReport } from './task.ts'
+
+/** What an operator returns: the outputs by index, and what it remembers for the next task. */
+export type OperatorResult = {
+  readonly outputs?: readonly OutputReport[]
+  readonly state?: JsonObject
+}
+
+/** The input of an operator. A task may run twice: `append` by key and `replace` by version make that harmless. */
+export type OperatorCall<Config = JsonObject> = Omit<TaskPayload, 'job'> & {
+  readonly config: Config
+  readonly job: TaskPayload['job']
+  readonly orgId: string
+  /** Aborted when the lease is lost, the time limit has passed, or the process stops. */
+  readonly signal: AbortSignal
+  /** Where the inputs and outputs are stored, for operators of this process. */
+  readonly row: PayloadRow
+  readonly data: DataStore
+}
+
+export type Operator = {
+  readonly name: string
+  readonly config: z.ZodType
+  /** Absent: workers run it. */
+  readonly do?: (call: OperatorCall<never>) => Promise<OperatorResult>
+  /** The address of a function, for the runtime `lambda`. */
+  readonly url?: string
+}
+
+export type Operators = ReadonlyMap<string, Operator>
+
+const NAME = /^[a-z][a-z0-9_]{0,62}$/
+
+export function defineOperator<Config extends z.ZodType>(spec: {
+  readonly name: string
+  readonly config: Config
+  readonly do?: (call: OperatorCall<z.output<Config>>) => Promise<OperatorResult>
+  readonly url?: string
+}): Operator {
+  if (!NAME.test(spec.name)) throw new KernelFault('flow.operator.name', `${spec.name} is not the name of an operator.`)
+  return spec as Operator
+}

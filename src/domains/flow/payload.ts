@@ -1,0 +1,108 @@
+/** Everything that the runner of a task needs, and nothing that opens a store. */
+import { encodeId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
+import { type Sql, statement } from '#store'
+import type { StoredTask } from './task.ts'
+
+export type TaskPayload = {
+  readonly task_id: string
+  readonly attempt: number
+  readonly lease_token: string
+  readonly lease_expires_at: string
+  readonly job: {
+    readonly name: string
+    readonly dag: string
+    readonly operator: string
+    readonly config: JsonObject
+    readonly update_strategy: string
+    readonly unique_key: readonly string[]
+  }
+  readonly partitions: readonly string[]
+  readonly inputs: readonly {
+    readonly dataset: string
+    readonly version: string
+    readonly partition: string | null
+    readonly materialized_at: string | null
+    readonly url: string
+  }[]
+  readonly outputs: readonly {
+    readonly index: number
+    readonly dataset: string
+    readonly version: string
+    readonly put: string
+  }[]
+  /** What the operator remembers, by state key. */
+  readonly state: JsonObject
+}
+
+export type PayloadRow = {
+  readonly org_id: string
+  readonly dag_name: string
+  readonly name: string
+  readonly operator: string
+  readonly config: JsonObject
+  readonly update_strategy: string
+  readonly unique_key: readonly string[] | null
+  readonly inputs: readonly {
+    readonly dataset: string
+    readonly version: string
+    readonly location: string
+    readonly kind: string
+    readonly partition: string | null
+    readonly at: string | null
+  }[]
+  readonly outputs: readonly {
+    readonly index: number
+    readonly dataset: string
+    readonly version: string
+    readonly location: string
+    readonly kind: string
+  }[]
+  readonly state: JsonObject
+}
+
+/** $1 task. Inputs in a stable order: their place is their name in the calls of workers. */
+const readRow = statement<PayloadRow>(
+  'flow.read_payload',
+  `select j.org_id, j.dag_name, j.name, j.operator, j.config, j.update_strategy, j.unique_key,
+  coalesce((select jsonb_agg(jsonb_build_object('dataset', d.name, 'version', v.id, 'location', v.storage_location, 'kind', d.storage->>'kind', 'partition', p.key, 'at', p.value->>'at') order by d.name, p.key)
+    from jsonb_each(t.input_versions) as i join flow.datasets as d on d.id = i.key::uuid join flow.dataset_versions as v on v.id = (i.value->>'version')::uuid
+      left join lateral jsonb_each(i.value->'partitions') as p on true), '[]') as inputs,
+  coalesce((select jsonb_agg(jsonb_build_object('index', o.n - 1, 'dataset', d.name, 'version', v.id, 'location', v.storage_location, 'kind', d.storage->>'kind') order by o.n)
+    from unnest(j.output_versions) with ordinality as o(id, n) join flow.dataset_versions as v on v.id = o.id join flow.datasets as d on d.id = v.dataset_uuid), '[]') as outputs,
+  coalesce((select jsonb_object_agg(s.state_key, s.state) from flow.operator_state as s where s.org_id = j.org_id and s.job_id = j.id), '{}') as state
+from flow.tasks as t join flow.jobs as j on j.id = t.job_id where t.id = $1::uuid`,
+)
+
+export async function readPayloadRow(sql: Sql, taskId: string): Promise<PayloadRow> {
+  const [row] = await sql.run(readRow, [taskId])
+  if (!row) throw new Error(`The task ${taskId} has no job.`)
+  return row
+}
+
+export function toTaskPayload(task: StoredTask, row: PayloadRow): TaskPayload {
+  const task_id = encodeId('flow_task', task.id)
+  const { name, dag_name: dag, operator, config, update_strategy, unique_key } = row
+  return {
+    task_id,
+    attempt: task.attempt,
+    lease_token: task.lease_token ?? '',
+    lease_expires_at: task.lease_expires_at?.toISOString() ?? '',
+    job: { name, dag, operator, config, update_strategy, unique_key: unique_key ?? [] },
+    partitions: task.partitions ?? [],
+    inputs: row.inputs.map(({ dataset, version, partition, at }, index) => ({
+      dataset,
+      version: encodeId('dataset_version', version),
+      partition,
+      materialized_at: at,
+      url: `/v1/task/${task_id}/inputs/${index}/`,
+    })),
+    outputs: row.outputs.map(({ index, dataset, version }) => ({
+      index,
+      dataset,
+      version: encodeId('dataset_version', version),
+      put: `/v1/task/${task_id}/outputs/${index}/`,
+    })),
+    state: row.state,
+  }
+}
