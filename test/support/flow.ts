@@ -5,11 +5,11 @@ import { readDag } from '../../src/domains/flow/dag-file.ts'
 import { findCurrentVersion } from '../../src/domains/flow/dag.ts'
 import { deployDag } from '../../src/domains/flow/deploy.ts'
 import type { FlowDeps } from '../../src/domains/flow/deps.ts'
-import { completeTask, type Holder } from '../../src/domains/flow/end-task.ts'
+import { completeFlowTask, type TaskHolder } from '../../src/domains/flow/end-task.ts'
 import { defineOperator, type Operator } from '../../src/domains/flow/operator.ts'
 import { openOperators } from '../../src/domains/flow/operators.ts'
 import { drainFlow } from '../../src/domains/flow/route.ts'
-import { claimTask, createTasks, type OutputReport, type StoredTask } from '../../src/domains/flow/task.ts'
+import { claimFlowTask, createTasks, type OutputReport, type StoredFlowTask } from '../../src/domains/flow/task.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
 import type { Process } from '../../src/runtime/port.ts'
 import { openTestDb, type TestDb } from './database.ts'
@@ -32,12 +32,12 @@ export type FlowRoom = {
   ): Promise<Decision<{ readonly version: { readonly id: string }; readonly isNew: boolean }>>
   /** Makes a task of a job of the current version, as a source does. */
   start(job: string, key?: string | null): Promise<string | undefined>
-  claim(operator: string, workerId?: string): Promise<StoredTask | undefined>
-  complete(task: StoredTask, outputs?: readonly OutputReport[], more?: object): ReturnType<typeof completeTask>
-  holder(task: StoredTask): Holder
+  claim(operator: string, workerId?: string): Promise<StoredFlowTask | undefined>
+  complete(task: StoredFlowTask, outputs?: readonly OutputReport[], more?: object): ReturnType<typeof completeFlowTask>
+  holder(task: StoredFlowTask): TaskHolder
   /** Until the outbox has nothing due. */
   drain(): Promise<void>
-  tasks(job?: string): Promise<readonly (StoredTask & { readonly job: string })[]>
+  tasks(job?: string): Promise<readonly (StoredFlowTask & { readonly job: string })[]>
   close(): Promise<void>
 }
 
@@ -93,14 +93,14 @@ export async function openFlowRoom(
       const [made] = await createTasks(deps, db, [{ jobId: found.id, dedupeKey: key, causedBy: { kind: 'test' } }])
       return made?.id
     },
-    claim: (operator, workerId = 'w1') => claimTask(deps, { orgId: tenant.orgId, operators: [operator], workerId }),
+    claim: (operator, workerId = 'w1') => claimFlowTask(deps, { orgId: tenant.orgId, operators: [operator], workerId }),
     holder: (task) => ({
       orgId: tenant.orgId,
       taskId: task.id,
       leaseToken: task.lease_token ?? '',
       attempt: task.attempt,
     }),
-    complete: (task, outputs = [], rest = {}) => completeTask(deps, { ...room.holder(task), outputs, ...rest }),
+    complete: (task, outputs = [], rest = {}) => completeFlowTask(deps, { ...room.holder(task), outputs, ...rest }),
     async drain() {
       while ((await drainFlow(deps)).claimed > 0);
     },

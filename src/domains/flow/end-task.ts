@@ -7,19 +7,19 @@ import { failpoint, type Sql, statement } from '#store'
 import { decideRetryDelay } from './decide-flow.ts'
 import { type FlowDeps, OFFERS_CHANNEL, OUTBOX_CHANNEL } from './deps.ts'
 import {
-  findTask,
+  findFlowTask,
   leaseUntil,
   lineageOf,
   move,
   NOW,
   type OutputReport,
-  refuseMissingTask,
-  type StoredTask,
+  refuseMissingFlowTask,
+  type StoredFlowTask,
 } from './task.ts'
 
 // Calls of the holder.
 
-export type Holder = {
+export type TaskHolder = {
   readonly orgId: string
   readonly taskId: string
   readonly leaseToken: string
@@ -27,16 +27,16 @@ export type Holder = {
 }
 
 const held = `t.id = $1::uuid and t.lease_token = $2::uuid and t.attempt = $3::int and t.status = 'Running' and j.id = t.job_id and j.org_id = $4::uuid`
-const valuesOf = ({ taskId, leaseToken, attempt, orgId }: Holder) => [taskId, leaseToken, attempt, orgId]
+const valuesOf = ({ taskId, leaseToken, attempt, orgId }: TaskHolder) => [taskId, leaseToken, attempt, orgId]
 
-const factsOf = ({ id, status, attempt, lease_expires_at }: StoredTask) => ({
+const factsOf = ({ id, status, attempt, lease_expires_at }: StoredFlowTask) => ({
   task_id: encodeId('flow_task', id),
   status,
   attempt,
   lease_expires_at: lease_expires_at?.toISOString() ?? null,
 })
 
-function refuseStale(task: StoredTask, { attempt }: Holder): Refusal {
+function refuseStale(task: StoredFlowTask, { attempt }: TaskHolder): Refusal {
   const isOver = task.status === 'Completed' || task.status === 'Canceled'
   const reason = isOver
     ? `The task is ${task.status}.`
@@ -50,10 +50,10 @@ function refuseStale(task: StoredTask, { attempt }: Holder): Refusal {
 /** Explains why a call of a holder wrote nothing. A call that is repeated gets its first answer. */
 async function settle(
   sql: Sql,
-  holder: Holder,
-  isRepeat: (task: StoredTask) => boolean,
-): Promise<Decision<StoredTask>> {
-  const found = await findTask(sql, holder.orgId, holder.taskId)
+  holder: TaskHolder,
+  isRepeat: (task: StoredFlowTask) => boolean,
+): Promise<Decision<StoredFlowTask>> {
+  const found = await findFlowTask(sql, holder.orgId, holder.taskId)
   if (!found.ok) return found
   const { value: task } = found
   const isOwn = task.lease_token === holder.leaseToken && task.attempt === holder.attempt
@@ -61,17 +61,17 @@ async function settle(
 }
 
 /** A worker that drains reports so with its heartbeat; the completion overwrites the mark. $5 draining. */
-const beat = statement<StoredTask>(
+const beat = statement<StoredFlowTask>(
   'flow.heartbeat',
   `update flow.tasks as t set last_heartbeat = ${NOW}, lease_expires_at = ${leaseUntil('t.started_at')},
   outputs = case when $5::boolean then '[{"draining": true}]'::jsonb else t.outputs end
 from flow.jobs as j where ${held} returning t.*`,
 )
 
-export async function heartbeatTask(
+export async function keepFlowTask(
   { commands: { db } }: FlowDeps,
-  { isDraining = false, ...holder }: Holder & { readonly isDraining?: boolean },
-): Promise<Decision<StoredTask>> {
+  { isDraining = false, ...holder }: TaskHolder & { readonly isDraining?: boolean },
+): Promise<Decision<StoredFlowTask>> {
   const [task] = await db.run(beat, [...valuesOf(holder), isDraining])
   await failpoint('flow.heartbeat')
   return task ? accept(task) : settle(db, holder, () => false)
@@ -81,7 +81,7 @@ export async function heartbeatTask(
  * $5 outputs, $6 a row per output, $7 a row per partition, $8 state or null, $9 its key. Everything that a completion changes: the task, its partitions with their
  * generation, the state of the operator, one event per output, and the end of the run for lineage.
  */
-const complete = statement<StoredTask>(
+const complete = statement<StoredFlowTask>(
   'flow.complete',
   `with done as (
   update flow.tasks as t set ${move(['Running'], 'Completed')}, outputs = $5::jsonb, error_message = null
@@ -116,16 +116,16 @@ const countOutputs = statement<{ readonly outputs: number }>(
   `select cardinality(j.output_versions) as outputs from flow.tasks as t join flow.jobs as j on j.id = t.job_id where t.id = $1::uuid`,
 )
 
-export type Completion = Holder & {
+export type Completion = TaskHolder & {
   readonly outputs?: readonly OutputReport[]
   readonly state?: JsonObject | undefined
   readonly stateKey?: string | undefined
 }
 
-export async function completeTask(
+export async function completeFlowTask(
   deps: FlowDeps,
   { outputs = [], state, stateKey = 'default', ...holder }: Completion,
-): Promise<Decision<StoredTask>> {
+): Promise<Decision<StoredFlowTask>> {
   const { db } = deps.commands
   const [known] = await db.run(countOutputs, [holder.taskId])
   const wrong = known && checkOutputs(outputs, known.outputs)
@@ -167,7 +167,7 @@ function checkOutputs(outputs: readonly OutputReport[], count: number): Refusal 
 }
 
 /** $1 ids, $2 tokens, $3 attempts, $4 delays in ms or null, $5 messages, $6 only if the lease has expired. */
-const failTasks = statement<StoredTask>(
+const failTasks = statement<StoredFlowTask>(
   'flow.fail',
   `with failed as (
   update flow.tasks as t set ${move(['Running'], 'Failed')}, error_message = f.message, next_retry_at = ${NOW} + f.delay_ms * interval '1 millisecond'
@@ -188,16 +188,16 @@ const MESSAGE_CHARS_MAX = 4_000
 // Postgres stores no NUL.
 const messageOf = (text: string) => text.replaceAll('\0', '').slice(0, MESSAGE_CHARS_MAX)
 
-export type Failing = Holder & { readonly message: string; readonly errorClass?: FailureClass | undefined }
+export type Failing = TaskHolder & { readonly message: string; readonly errorClass?: FailureClass | undefined }
 
-export async function failTask(
+export async function failFlowTask(
   deps: FlowDeps,
   { message, errorClass = 'work_failed', ...holder }: Failing,
-): Promise<Decision<StoredTask>> {
+): Promise<Decision<StoredFlowTask>> {
   const { db } = deps.commands
   const { taskId, orgId, leaseToken, attempt } = holder
   const [limit] = await db.run(findLimit, [taskId, orgId])
-  if (!limit) return refuseMissingTask()
+  if (!limit) return refuseMissingFlowTask()
   const delay = decideRetryDelay({ attempt, maxAttempts: limit.max_attempts }, errorClass, deps.random)
   const [task] = await db.run(failTasks, [[taskId], [leaseToken], [attempt], [delay], [messageOf(message)], false])
   await failpoint('flow.failed')
@@ -209,7 +209,7 @@ export async function failTask(
 
 // Sweeps. Each is safe in any number of processes.
 
-type Expired = Pick<StoredTask, 'id' | 'lease_token' | 'attempt'> & {
+type Expired = Pick<StoredFlowTask, 'id' | 'lease_token' | 'attempt'> & {
   readonly max_attempts: number | null
   readonly is_timeout: boolean
 }
@@ -262,7 +262,7 @@ export async function requeueTasks(deps: FlowDeps): Promise<number> {
 // Operators.
 
 /** $1 task, $2 org. */
-const cancel = statement<StoredTask>(
+const cancel = statement<StoredFlowTask>(
   'flow.cancel',
   `with old as materialized (
   select t.id, t.status from flow.tasks as t join flow.jobs as j on j.id = t.job_id where t.id = $1::uuid and j.org_id = $2::uuid for update of t
@@ -276,19 +276,19 @@ select * from canceled`,
 )
 
 /** Cancels a task that has not ended. The token of a running one becomes invalid. Canceling twice gives the first answer. */
-export async function cancelTask(deps: FlowDeps, orgId: string, taskId: string): Promise<Decision<StoredTask>> {
+export async function cancelFlowTask(deps: FlowDeps, orgId: string, taskId: string): Promise<Decision<StoredFlowTask>> {
   const { db } = deps.commands
   const [task] = await db.run(cancel, [taskId, orgId])
   if (task) {
     deps.announce(OUTBOX_CHANNEL)
     return accept(task)
   }
-  const found = await findTask(db, orgId, taskId)
+  const found = await findFlowTask(db, orgId, taskId)
   return !found.ok || found.value.status === 'Canceled' ? found : refuseState(found.value)
 }
 
 /** $1 task, $2 org. */
-const bringForward = statement<StoredTask>(
+const bringForward = statement<StoredFlowTask>(
   'flow.retry_now',
   `update flow.tasks as t set next_retry_at = ${NOW},
   caused_by = coalesce(t.caused_by, '{}') || jsonb_build_object('retried_by_hand', coalesce((t.caused_by->>'retried_by_hand')::int, 0) + 1) from flow.jobs as j
@@ -296,16 +296,16 @@ where t.id = $1::uuid and j.id = t.job_id and j.org_id = $2::uuid and t.status =
 )
 
 /** The next attempt of a failed task begins at once, also if none was left. */
-export async function retryTask(deps: FlowDeps, orgId: string, taskId: string): Promise<Decision<StoredTask>> {
+export async function retryFlowTask(deps: FlowDeps, orgId: string, taskId: string): Promise<Decision<StoredFlowTask>> {
   const { db } = deps.commands
   const [task] = await db.run(bringForward, [taskId, orgId])
   if (!task) {
-    const found = await findTask(db, orgId, taskId)
+    const found = await findFlowTask(db, orgId, taskId)
     return found.ok ? refuseState(found.value) : found
   }
   await requeueTasks(deps)
-  return findTask(db, orgId, taskId)
+  return findFlowTask(db, orgId, taskId)
 }
 
-const refuseState = (task: StoredTask) =>
+const refuseState = (task: StoredFlowTask) =>
   refuse('flow.task.wrong_state', `The task is ${task.status}.`, { facts: factsOf(task) })

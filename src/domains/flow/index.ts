@@ -3,18 +3,19 @@ export { deployDefinitions, DEPLOY_DAG, ROLLBACK_DAG } from './deploy-command.ts
 export { type DataPlace, type DataStore } from './data-store.ts'
 export { FLOW_QUEUE, type FlowDeps, OFFERS_CHANNEL, OUTBOX_CHANNEL, SOURCE_KIND, TASK_KIND } from './deps.ts'
 export {
-  cancelTask,
-  completeTask,
-  failTask,
-  heartbeatTask,
-  type Holder,
+  cancelFlowTask,
+  completeFlowTask,
+  failFlowTask,
+  keepFlowTask,
+  type TaskHolder,
   reapTasks,
   requeueTasks,
-  retryTask,
+  retryFlowTask,
 } from './end-task.ts'
 export { defineOperator, type Operator, type OperatorCall, type OperatorResult } from './operator.ts'
 export { openOperators } from './operators.ts'
+export { openPostgresData } from './postgres-data.ts'
 export { drainFlow, rehydrateTasks } from './route.ts'
 export { openTaskDrive } from './run-task.ts'
 export { acceptEvent, arrangeSources, openSourceDrive, restartSources } from './sources.ts'
-export { claimTask } from './task.ts'
+export { claimFlowTask } from './task.ts'

@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import type { DataStore } from './data-store.ts'
-import type { PayloadRow, TaskPayload } from './payload.ts'
+import type { PayloadRow, FlowTaskPayload } from './payload.ts'
 import type { OutputReport } from './task.ts'
 
 /** What an operator returns: the outputs by index, and what it remembers for the next task. */
@@ -13,9 +13,9 @@ export type OperatorResult = {
 }
 
 /** The input of an operator. A task may run twice: `append` by key and `replace` by version make that harmless. */
-export type OperatorCall<Config = JsonObject> = Omit<TaskPayload, 'job'> & {
+export type OperatorCall<Config = JsonObject> = Omit<FlowTaskPayload, 'job'> & {
   readonly config: Config
-  readonly job: TaskPayload['job']
+  readonly job: FlowTaskPayload['job']
   readonly orgId: string
   /** Aborted when the lease is lost, the time limit has passed, or the process stops. */
   readonly signal: AbortSignal

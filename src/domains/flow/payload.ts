@@ -2,9 +2,9 @@
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { type Sql, statement } from '#store'
-import type { StoredTask } from './task.ts'
+import type { StoredFlowTask } from './task.ts'
 
-export type TaskPayload = {
+export type FlowTaskPayload = {
   readonly task_id: string
   readonly attempt: number
   readonly lease_token: string
@@ -80,7 +80,7 @@ export async function readPayloadRow(sql: Sql, taskId: string): Promise<PayloadR
   return row
 }
 
-export function toTaskPayload(task: StoredTask, row: PayloadRow): TaskPayload {
+export function toTaskPayload(task: StoredFlowTask, row: PayloadRow): FlowTaskPayload {
   const task_id = encodeId('flow_task', task.id)
   const { name, dag_name: dag, operator, config, update_strategy, unique_key } = row
   return {

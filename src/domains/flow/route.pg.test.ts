@@ -77,7 +77,9 @@ describe('routing', () => {
     const task = await produce(['a', 'b'])
     await produce(['a'], { cursor: '99' })
     await room.drain()
-    const each = (await room.tasks('each')).toSorted((a, b) => (b.partitions?.length ?? 0) - (a.partitions?.length ?? 0))
+    const each = (await room.tasks('each')).toSorted(
+      (a, b) => (b.partitions?.length ?? 0) - (a.partitions?.length ?? 0),
+    )
     assert.deepEqual(
       each.map(({ partitions }) => partitions),
       [['a', 'b'], ['a']],

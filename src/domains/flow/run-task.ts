@@ -13,12 +13,12 @@ import type { Drive, Next } from '#runtime'
 import { failpoint, statement } from '#store'
 import type { StoredJob } from './dag.ts'
 import { LEASE_SECONDS } from './decide-flow.ts'
-import { completeTask, failTask, heartbeatTask, type Holder } from './end-task.ts'
+import { completeFlowTask, failFlowTask, keepFlowTask, type TaskHolder } from './end-task.ts'
 import { FLOW_QUEUE, type FlowDeps, TASK_KIND } from './deps.ts'
 import type { OperatorCall } from './operator.ts'
 import { COMMAND_OPERATOR } from './operators.ts'
 import { readPayloadRow, toTaskPayload } from './payload.ts'
-import { claimTaskById, type StoredTask } from './task.ts'
+import { claimFlowTaskById, type StoredFlowTask } from './task.ts'
 
 const WORKER = 'dispatcher'
 const done: Next = { t: 'done' }
@@ -26,7 +26,7 @@ const done: Next = { t: 'done' }
 const FULL_MS = 2_000
 
 type Found = {
-  readonly task: StoredTask
+  readonly task: StoredFlowTask
   readonly job: StoredJob
   readonly workspace_id: string
   /** The command that deployed the version. */
@@ -39,7 +39,7 @@ const findJob = statement<StoredJob & Pick<Found, 'workspace_id' | 'deployed_by'
   `select j.*, v.workspace_id, v.command_id as deployed_by from flow.tasks as t join flow.jobs as j on j.id = t.job_id join flow.dag_versions as v on v.id = j.dag_version_id where t.id = $1::uuid`,
 )
 /** $1 task. */
-const findById = statement<StoredTask>('flow.find_task_by_id', `select * from flow.tasks where id = $1::uuid`)
+const findById = statement<StoredFlowTask>('flow.find_task_by_id', `select * from flow.tasks where id = $1::uuid`)
 /** $1 job. */
 const findNext = statement<{ readonly id: string }>(
   'flow.find_next_queued',
@@ -57,7 +57,7 @@ export function openTaskDrive(deps: FlowDeps): Drive {
       return follow(deps, { task, job, workspace_id, deployed_by })
     // A task whose worker died is found by the reaper when its lease has expired.
     if (task.status !== 'Queued' || (job.runtime !== 'dispatcher' && job.runtime !== 'lambda')) return done
-    const claimed = await claimTaskById(deps, id, WORKER)
+    const claimed = await claimFlowTaskById(deps, id, WORKER)
     if (!claimed) {
       const [still] = await db.run(findById, [id])
       return still?.status === 'Queued' ? { t: 'wait', until: new Date(now().getTime() + FULL_MS) } : done
@@ -75,7 +75,7 @@ async function wakeNext({ commands: { db }, runtime }: FlowDeps, job: StoredJob)
   if (next) await runtime.wake({ kind: TASK_KIND, id: next.id }, { queue: FLOW_QUEUE })
 }
 
-const holderOf = ({ task, job }: Found): Holder => ({
+const holderOf = ({ task, job }: Found): TaskHolder => ({
   orgId: job.org_id,
   taskId: task.id,
   leaseToken: task.lease_token ?? '',
@@ -89,7 +89,7 @@ async function callFunction(deps: FlowDeps, found: Found): Promise<Next> {
     if (url === undefined || !deps.callFunction) throw new Error(`The operator ${found.job.operator} has no address.`)
     await deps.callFunction(url, payload as unknown as JsonObject, deps.stopping ?? new AbortController().signal)
   } catch (error) {
-    await failTask(deps, { ...holderOf(found), message: textOf(error), errorClass: 'transient_connector_error' })
+    await failFlowTask(deps, { ...holderOf(found), message: textOf(error), errorClass: 'transient_connector_error' })
   }
   return done
 }
@@ -102,7 +102,7 @@ async function runHere(deps: FlowDeps, found: Found): Promise<Next> {
   const row = await readPayloadRow(deps.commands.db, task.id)
   const config = operator?.config.safeParse(job.config)
   if (!operator?.do || !config?.success) {
-    await failTask(deps, {
+    await failFlowTask(deps, {
       ...holder,
       message: `The operator ${job.operator} cannot run this job here.`,
       errorClass: 'validation_error',
@@ -113,7 +113,7 @@ async function runHere(deps: FlowDeps, found: Found): Promise<Next> {
   const signal = AbortSignal.any([lost.signal, ...(deps.stopping ? [deps.stopping] : [])])
   const everyMs = ((job.heartbeat_timeout_seconds ?? LEASE_SECONDS) * 1_000) / 3
   const stop = deps.keepAlive(everyMs, async () => {
-    const kept = await heartbeatTask(deps, { ...holder, isDraining: deps.stopping?.aborted ?? false })
+    const kept = await keepFlowTask(deps, { ...holder, isDraining: deps.stopping?.aborted ?? false })
     if (!kept.ok) lost.abort(new Error(kept.reason))
   })
   try {
@@ -129,12 +129,12 @@ async function runHere(deps: FlowDeps, found: Found): Promise<Next> {
     }
     const { outputs = [], state } = await operator.do(call as OperatorCall<never>)
     await failpoint('flow.operator_done')
-    const ended = await completeTask(deps, { ...holder, outputs, state })
+    const ended = await completeFlowTask(deps, { ...holder, outputs, state })
     // A result that does not fit is a failure of the operator; a lost lease needs no report.
     if (!ended.ok && ended.code !== 'lease.lost')
-      await failTask(deps, { ...holder, message: ended.reason, errorClass: 'validation_error' })
+      await failFlowTask(deps, { ...holder, message: ended.reason, errorClass: 'validation_error' })
   } catch (error) {
-    await failTask(deps, { ...holder, message: textOf(error) })
+    await failFlowTask(deps, { ...holder, message: textOf(error) })
   } finally {
     await stop()
   }
@@ -170,7 +170,7 @@ async function begin(deps: FlowDeps, found: Found): Promise<Next> {
         follower: { kind: TASK_KIND, id: task.id },
       })
   if (!submitted.ok) {
-    await failTask(deps, { ...holderOf(found), message: submitted.reason, errorClass: 'validation_error' })
+    await failFlowTask(deps, { ...holderOf(found), message: submitted.reason, errorClass: 'validation_error' })
     return done
   }
   const { command_id } = submitted.value.command
@@ -204,9 +204,9 @@ async function follow(deps: FlowDeps, found: Found): Promise<Next> {
   const { completed_at, status } = read.value.command
   if (completed_at === null) return { t: 'wait', until: null }
   const outputs = (found.job.output_datasets ?? []).map((_, index) => ({ index, partitions: task.partitions ?? [] }))
-  if (status === 'succeeded') await completeTask(deps, { ...holderOf(found), outputs })
+  if (status === 'succeeded') await completeFlowTask(deps, { ...holderOf(found), outputs })
   else
-    await failTask(deps, {
+    await failFlowTask(deps, {
       ...holderOf(found),
       message: `Its command ended as ${status}.`,
       errorClass: 'policy_denied',

@@ -5,8 +5,16 @@ import { accepted, aTenant, aWorld, type Tenant } from '#test/tenant'
 import { DIAMOND, type FlowRoom, openFlowRoom } from '#test/flow'
 import { canMove } from '#kernel/machine'
 import { flowTaskMachine } from '#kernel/machines/flow'
-import { cancelTask, completeTask, failTask, heartbeatTask, reapTasks, requeueTasks, retryTask } from './end-task.ts'
-import { claimTaskById } from './task.ts'
+import {
+  cancelFlowTask,
+  completeFlowTask,
+  failFlowTask,
+  keepFlowTask,
+  reapTasks,
+  requeueTasks,
+  retryFlowTask,
+} from './end-task.ts'
+import { claimFlowTaskById } from './task.ts'
 
 const LIMITED = `
 dag: limited
@@ -136,7 +144,7 @@ describe('tasks', () => {
     const old = await claimed()
     await expire(old.id)
     assert.equal(await reapTasks(room.deps), 1)
-    await retryTask(room.deps, room.tenant.orgId, old.id)
+    await retryFlowTask(room.deps, room.tenant.orgId, old.id)
     const now = await room.claim('pull', 'w2')
     assert.equal(now?.id, old.id)
     assert.equal(now?.attempt, 2)
@@ -148,14 +156,14 @@ describe('tasks', () => {
     ]
     for (const holder of stale)
       for (const call of [
-        heartbeatTask(room.deps, holder),
-        completeTask(room.deps, holder),
-        failTask(room.deps, { ...holder, message: 'x' }),
+        keepFlowTask(room.deps, holder),
+        completeFlowTask(room.deps, holder),
+        failFlowTask(room.deps, { ...holder, message: 'x' }),
       ]) {
         const refused = await call
         assert.equal(!refused.ok && refused.code, 'lease.lost')
       }
-    const late = await completeTask(room.deps, room.holder(old))
+    const late = await completeFlowTask(room.deps, room.holder(old))
     assert.equal(!late.ok && late.reason, 'Attempt 2 has it now.')
     assert.deepEqual(await taskOf(old.id), before)
     assert.deepEqual(await outbox('route_event'), [])
@@ -169,10 +177,10 @@ describe('tasks', () => {
     await room.opened.db.query(
       `update flow.tasks set started_at = started_at - interval '5 seconds', lease_expires_at = lease_expires_at - interval '5 seconds'`,
     )
-    const kept = accepted(await heartbeatTask(room.deps, room.holder(task)))
+    const kept = accepted(await keepFlowTask(room.deps, room.holder(task)))
     assert.equal((kept.lease_expires_at?.getTime() ?? 0) - (kept.last_heartbeat?.getTime() ?? 0), 7_000)
     await room.opened.db.query(`update flow.tasks set started_at = started_at - interval '10 seconds'`)
-    const bounded = accepted(await heartbeatTask(room.deps, room.holder(task)))
+    const bounded = accepted(await keepFlowTask(room.deps, room.holder(task)))
     assert.equal((bounded.lease_expires_at?.getTime() ?? 0) - (bounded.started_at?.getTime() ?? 0), 20_000)
   })
 
@@ -182,7 +190,7 @@ describe('tasks', () => {
       const task = await room.claim('pull')
       assert.equal(task?.attempt, attempt)
       assert.ok(task)
-      const failed = accepted(await failTask(room.deps, { ...room.holder(task), message: 'broken' }))
+      const failed = accepted(await failFlowTask(room.deps, { ...room.holder(task), message: 'broken' }))
       assert.equal(failed.status, 'Failed')
       assert.equal(failed.error_message, 'broken')
       if (attempt === 3) {
@@ -235,12 +243,12 @@ describe('tasks', () => {
     const queued = (await room.start('few')) ?? ''
     const running = await claimed()
     const failing = await claimed()
-    accepted(await failTask(room.deps, { ...room.holder(failing), message: 'x' }))
+    accepted(await failFlowTask(room.deps, { ...room.holder(failing), message: 'x' }))
     for (const id of [queued, running.id, failing.id]) {
-      const canceled = accepted(await cancelTask(room.deps, room.tenant.orgId, id))
+      const canceled = accepted(await cancelFlowTask(room.deps, room.tenant.orgId, id))
       assert.deepEqual([canceled.status, canceled.lease_token, canceled.next_retry_at], ['Canceled', null, null])
       assert.ok(canceled.completed_at)
-      assert.deepEqual(accepted(await cancelTask(room.deps, room.tenant.orgId, id)), canceled)
+      assert.deepEqual(accepted(await cancelFlowTask(room.deps, room.tenant.orgId, id)), canceled)
     }
     const late = await room.complete(running, [{ index: 0, partitions: ['p'] }])
     assert.equal(!late.ok && late.code, 'lease.lost')
@@ -248,7 +256,7 @@ describe('tasks', () => {
     assert.equal(await requeueTasks(room.deps), 0)
     const done = await claimed()
     accepted(await room.complete(done))
-    const refused = await cancelTask(room.deps, room.tenant.orgId, done.id)
+    const refused = await cancelFlowTask(room.deps, room.tenant.orgId, done.id)
     assert.equal(!refused.ok && refused.code, 'flow.task.wrong_state')
   })
 
@@ -258,16 +266,16 @@ describe('tasks', () => {
     const made = new Set<string>()
     for (const from of states) {
       const calls: readonly ((id: string) => Promise<unknown>)[] = [
-        (id) => claimTaskById(room.deps, id, 'w9'),
+        (id) => claimFlowTaskById(room.deps, id, 'w9'),
         async (id) =>
-          completeTask(room.deps, {
+          completeFlowTask(room.deps, {
             orgId: org,
             taskId: id,
             leaseToken: (await taskOf(id))?.lease_token ?? org,
             attempt: 1,
           }),
         async (id) =>
-          failTask(room.deps, {
+          failFlowTask(room.deps, {
             orgId: org,
             taskId: id,
             leaseToken: (await taskOf(id))?.lease_token ?? org,
@@ -280,15 +288,15 @@ describe('tasks', () => {
           )
           await requeueTasks(room.deps)
         },
-        (id) => cancelTask(room.deps, org, id),
+        (id) => cancelFlowTask(room.deps, org, id),
         () => reapTasks(room.deps),
       ]
       for (const call of calls) {
         const id = (await room.start('pull')) ?? ''
-        const claim = from === 'Queued' ? undefined : await claimTaskById(room.deps, id, 'w1')
+        const claim = from === 'Queued' ? undefined : await claimFlowTaskById(room.deps, id, 'w1')
         if (claim && from === 'Completed') await room.complete(claim)
-        if (claim && from === 'Failed') await failTask(room.deps, { ...room.holder(claim), message: 'x' })
-        if (claim && from === 'Canceled') await cancelTask(room.deps, org, id)
+        if (claim && from === 'Failed') await failFlowTask(room.deps, { ...room.holder(claim), message: 'x' })
+        if (claim && from === 'Canceled') await cancelFlowTask(room.deps, org, id)
         assert.equal((await taskOf(id))?.status, from)
         if (from === 'Running') await expire(id)
         await call(id)
@@ -322,11 +330,11 @@ describe('tasks', () => {
     const task = await claimed()
     const holder = { ...room.holder(task), orgId: other.orgId }
     for (const call of [
-      heartbeatTask(room.deps, holder),
-      completeTask(room.deps, holder),
-      failTask(room.deps, { ...holder, message: 'x' }),
-      cancelTask(room.deps, other.orgId, task.id),
-      retryTask(room.deps, other.orgId, task.id),
+      keepFlowTask(room.deps, holder),
+      completeFlowTask(room.deps, holder),
+      failFlowTask(room.deps, { ...holder, message: 'x' }),
+      cancelFlowTask(room.deps, other.orgId, task.id),
+      retryFlowTask(room.deps, other.orgId, task.id),
     ]) {
       const refused = await call
       assert.equal(!refused.ok && refused.code, 'flow.task.not_found')

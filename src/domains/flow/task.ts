@@ -21,7 +21,7 @@ export type OutputReport = {
   readonly metrics?: JsonObject
 }
 
-export type StoredTask = RowOf<
+export type StoredFlowTask = RowOf<
   'flow.tasks',
   {
     readonly outputs: readonly OutputReport[] | null
@@ -140,7 +140,7 @@ const findOffer = statement<Offer>(
 /** $1 job. Claims of a job with a limit are counted one after the other. */
 const lockJob = statement('flow.lock_job', 'select from flow.jobs where id = $1::uuid for no key update')
 /** $1 job, $2 worker, $3 token, $4 limit or null, $5 task or null. */
-const claimNext = statement<StoredTask>(
+const claimNext = statement<StoredFlowTask>(
   'flow.claim',
   `with next as materialized (
   select t.id from flow.tasks as t where t.job_id = $1::uuid and t.status = 'Queued' and ($5::uuid is null or t.id = $5::uuid)
@@ -160,7 +160,7 @@ async function claimOffer(
   { job_id, max_concurrency }: Offer,
   workerId: string,
   taskId: string | null,
-): Promise<StoredTask | undefined> {
+): Promise<StoredFlowTask | undefined> {
   const values = [job_id, workerId, newId(), max_concurrency, taskId]
   if (max_concurrency === null) return (await db.run(claimNext, values))[0]
   return db.transaction(async (tx) => {
@@ -171,10 +171,10 @@ async function claimOffer(
 }
 
 /** The next task for a worker that knows these operators. Undefined: there is nothing to do. */
-export async function claimTask(
+export async function claimFlowTask(
   deps: FlowDeps,
   { orgId, operators, workerId }: Claim & { readonly orgId: string; readonly operators: readonly string[] },
-): Promise<StoredTask | undefined> {
+): Promise<StoredFlowTask | undefined> {
   for (const offer of await deps.commands.db.run(listOffers, [orgId, operators])) {
     const task = await claimOffer(deps, offer, workerId, null)
     if (task) return task
@@ -183,7 +183,11 @@ export async function claimTask(
 }
 
 /** Claims one task for a function or for this process. */
-export async function claimTaskById(deps: FlowDeps, taskId: string, workerId: string): Promise<StoredTask | undefined> {
+export async function claimFlowTaskById(
+  deps: FlowDeps,
+  taskId: string,
+  workerId: string,
+): Promise<StoredFlowTask | undefined> {
   const [offer] = await deps.commands.db.run(findOffer, [taskId])
   const task = offer && (await claimOffer(deps, offer, workerId, taskId))
   await failpoint('flow.claimed')
@@ -193,14 +197,14 @@ export async function claimTaskById(deps: FlowDeps, taskId: string, workerId: st
 // Look-ups.
 
 /** $1 task, $2 org. */
-const findInOrg = statement<StoredTask>(
+const findInOrg = statement<StoredFlowTask>(
   'flow.find_task',
   `select t.* from flow.tasks as t join flow.jobs as j on j.id = t.job_id where t.id = $1::uuid and j.org_id = $2::uuid`,
 )
 
-export const refuseMissingTask = () => refuse('flow.task.not_found', 'There is no such task.')
+export const refuseMissingFlowTask = () => refuse('flow.task.not_found', 'There is no such task.')
 
-export async function findTask(sql: Sql, orgId: string, taskId: string): Promise<Decision<StoredTask>> {
+export async function findFlowTask(sql: Sql, orgId: string, taskId: string): Promise<Decision<StoredFlowTask>> {
   const [task] = await sql.run(findInOrg, [taskId, orgId])
-  return task ? accept(task) : refuseMissingTask()
+  return task ? accept(task) : refuseMissingFlowTask()
 }
