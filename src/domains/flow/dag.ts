@@ -4,7 +4,7 @@ import { type Sql, statement, type Tx } from '#store'
 import type { RowOf, Rows } from '#store/rows'
 
 export type StoredDagVersion = Rows['flow.dag_versions']
-export type StoredJob = RowOf<
+export type StoredFlowJob = RowOf<
   'flow.jobs',
   {
     readonly config: JsonObject
@@ -82,14 +82,14 @@ export async function insertDagVersion(
 }
 
 /** $1 version. */
-const listJobsOf = statement<StoredJob>(
+const listJobsOf = statement<StoredFlowJob>(
   'flow.list_jobs_of',
   `select * from flow.jobs where dag_version_id = $1::uuid order by name`,
 )
 export const listJobsOfVersion = (sql: Sql, versionId: string) => sql.run(listJobsOf, [versionId])
 
 /** $1 org. The jobs of every current version. */
-const listCurrent = statement<StoredJob>(
+const listCurrent = statement<StoredFlowJob>(
   'flow.list_current_jobs',
   `select j.* from flow.dag_current_versions as c join flow.jobs as j on j.dag_version_id = c.dag_version_id where c.org_id = $1::uuid order by j.dag_name, j.name`,
 )
@@ -202,7 +202,7 @@ select distinct output_dataset_uuid, output_column, input_dataset_uuid, input_co
 on conflict (output_dataset_uuid, output_column, input_dataset_uuid, input_column) do update set job_id = excluded.job_id`,
 )
 
-export type NewJob = Omit<StoredJob, 'created_at' | 'updated_at' | 'max_attempts'> & {
+export type NewJob = Omit<StoredFlowJob, 'created_at' | 'updated_at' | 'max_attempts'> & {
   readonly max_attempts: number | null
 }
 
@@ -277,3 +277,12 @@ const writeEvents = statement(
 export const writeRouteEvents = async (sql: Sql, events: readonly JsonObject[]): Promise<void> => {
   if (events.length > 0) await sql.run(writeEvents, [JSON.stringify(events)])
 }
+
+/** $1 datasets. The version of each that consumers of other DAGs read. */
+const listRead = statement<{ readonly dataset_uuid: string; readonly dataset_version: string }>(
+  'flow.list_read_versions',
+  `select s.dataset_uuid, s.dataset_version from flow.datasets as d
+  join flow.dag_current_versions as c on c.org_id = d.org_id and c.dag_name = d.producer_dag_name
+  join flow.dag_version_datasets as s on s.dag_version_id = c.dag_version_id and s.dataset_uuid = d.id where d.id = any($1::uuid[])`,
+)
+export const listReadVersions = (sql: Sql, datasets: readonly string[]) => sql.run(listRead, [datasets])

@@ -6,7 +6,7 @@ import { validateGraph } from '#kernel/dag/graph'
 import type { JsonObject } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { failpoint, statement, type Tx } from '#store'
+import { failpoint, type Tx } from '#store'
 import type { Rows } from '#store/rows'
 import {
   carryOpenTasks,
@@ -21,6 +21,7 @@ import {
   listDatasetVersions,
   listJobsOfVersion,
   listPartitionsOf,
+  listReadVersions,
   listServedVersions,
   lockDeployments,
   type NewJob,
@@ -28,7 +29,7 @@ import {
   setCurrentVersion,
   type StoredDagVersion,
   type StoredDataset,
-  type StoredJob,
+  type StoredFlowJob,
   writeRouteEvents,
 } from './dag.ts'
 import { type DagSpec, type JobSpec, jobGraph } from './dag-file.ts'
@@ -122,7 +123,7 @@ async function checkAround(
 type Around = {
   readonly version: StoredDagVersion
   readonly previous: StoredDagVersion | undefined
-  readonly before: readonly StoredJob[]
+  readonly before: readonly StoredFlowJob[]
   readonly datasets: readonly StoredDataset[]
 }
 
@@ -188,7 +189,7 @@ type Versioned = {
   readonly job: JobSpec
   readonly index: number
   readonly dataset: StoredDataset
-  readonly old: StoredJob | undefined
+  readonly old: StoredFlowJob | undefined
   readonly hashes: ReadonlyMap<string, string>
 }
 
@@ -294,10 +295,10 @@ function columnsOf(
 type Switch = {
   readonly version: StoredDagVersion
   readonly previous: StoredDagVersion | undefined
-  readonly before: readonly StoredJob[]
+  readonly before: readonly StoredFlowJob[]
 }
 
-const isSameWork = (one: StoredJob, other: StoredJob) =>
+const isSameWork = (one: StoredFlowJob, other: StoredFlowJob) =>
   one.config_hash === other.config_hash && String(one.output_versions) === String(other.output_versions)
 
 /** Swaps the pointer. Unchanged jobs go on with their tasks, and jobs that write the same versions with their state. Changed ones are built from what is there. */
@@ -329,20 +330,12 @@ async function switchTo(deps: FlowDeps, tx: Tx, { version, previous, before }: S
   tx.afterCommit(() => deps.announce(OUTBOX_CHANNEL))
 }
 
-/** $1 datasets. The version of each that consumers of other DAGs read. */
-const listRead = statement<{ readonly dataset_uuid: string; readonly dataset_version: string }>(
-  'flow.list_read_versions',
-  `select s.dataset_uuid, s.dataset_version from flow.datasets as d
-  join flow.dag_current_versions as c on c.org_id = d.org_id and c.dag_name = d.producer_dag_name
-  join flow.dag_version_datasets as s on s.dag_version_id = c.dag_version_id and s.dataset_uuid = d.id where d.id = any($1::uuid[])`,
-)
-
 /** For jobs that are new or changed: an event for each input with what it has already. */
 async function routeWhatIsThere(
   tx: Tx,
   version: StoredDagVersion,
-  jobs: readonly StoredJob[],
-  all: readonly StoredJob[],
+  jobs: readonly StoredFlowJob[],
+  all: readonly StoredFlowJob[],
 ): Promise<void> {
   if (jobs.length === 0) return
   const own = new Map(
@@ -351,7 +344,10 @@ async function routeWhatIsThere(
     ),
   )
   const inputs = [...new Set(jobs.flatMap(({ input_datasets }) => input_datasets ?? []))]
-  const foreign = await tx.run(listRead, [inputs.filter((dataset) => !own.has(dataset))])
+  const foreign = await listReadVersions(
+    tx,
+    inputs.filter((dataset) => !own.has(dataset)),
+  )
   const read = new Map([...own, ...foreign.map((one) => [one.dataset_uuid, one.dataset_version] as const)])
   const partitions = await listPartitionsOf(
     tx,

@@ -12,7 +12,7 @@ export const TASK_KIND = 'flow_task'
 export const SOURCE_KIND = 'flow_source'
 export const FLOW_QUEUE = 'flow_tasks'
 /** Announced when workers may find a task. */
-export const OFFERS_CHANNEL = 'flow_offers'
+export const FLOW_OFFERS_CHANNEL = 'flow_offers'
 /** Announced when the outbox has rows. */
 export const OUTBOX_CHANNEL = 'flow_outbox'
 

@@ -5,12 +5,12 @@ import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { failpoint, type Sql, statement } from '#store'
 import { decideRetryDelay } from './decide-flow.ts'
-import { type FlowDeps, OFFERS_CHANNEL, OUTBOX_CHANNEL } from './deps.ts'
+import { type FlowDeps, FLOW_OFFERS_CHANNEL, OUTBOX_CHANNEL } from './deps.ts'
 import {
   findFlowTask,
   leaseUntil,
   lineageOf,
-  move,
+  moveSql,
   NOW,
   type OutputReport,
   refuseMissingFlowTask,
@@ -84,7 +84,7 @@ export async function keepFlowTask(
 const complete = statement<StoredFlowTask>(
   'flow.complete',
   `with done as (
-  update flow.tasks as t set ${move(['Running'], 'Completed')}, outputs = $5::jsonb, error_message = null
+  update flow.tasks as t set ${moveSql(['Running'], 'Completed')}, outputs = $5::jsonb, error_message = null
   from flow.jobs as j where ${held} returning t.*
 ), job as (
   select j.* from flow.jobs as j join done as d on d.job_id = j.id
@@ -140,7 +140,7 @@ export async function completeFlowTask(
   await failpoint('flow.completed')
   if (!task) return settle(db, holder, ({ status }) => status === 'Completed')
   deps.announce(OUTBOX_CHANNEL)
-  deps.announce(OFFERS_CHANNEL)
+  deps.announce(FLOW_OFFERS_CHANNEL)
   return accept(task)
 }
 
@@ -170,7 +170,7 @@ function checkOutputs(outputs: readonly OutputReport[], count: number): Refusal 
 const failTasks = statement<StoredFlowTask>(
   'flow.fail',
   `with failed as (
-  update flow.tasks as t set ${move(['Running'], 'Failed')}, error_message = f.message, next_retry_at = ${NOW} + f.delay_ms * interval '1 millisecond'
+  update flow.tasks as t set ${moveSql(['Running'], 'Failed')}, error_message = f.message, next_retry_at = ${NOW} + f.delay_ms * interval '1 millisecond'
   from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[]) as f(id, token, attempt, delay_ms, message)
   where t.id = f.id and t.lease_token = f.token and t.attempt = f.attempt and t.status = 'Running' and (not $6::boolean or t.lease_expires_at <= ${NOW})
   returning t.*
@@ -203,7 +203,7 @@ export async function failFlowTask(
   await failpoint('flow.failed')
   if (!task) return settle(db, holder, ({ status }) => status === 'Failed')
   deps.announce(OUTBOX_CHANNEL)
-  deps.announce(OFFERS_CHANNEL)
+  deps.announce(FLOW_OFFERS_CHANNEL)
   return accept(task)
 }
 
@@ -243,7 +243,7 @@ const requeue = statement<{ readonly id: string }>(
   `with due as materialized (
   select id from flow.tasks where status = 'Failed' and next_retry_at <= ${NOW} order by next_retry_at limit 500 for update skip locked
 ), moved as (
-  update flow.tasks as t set ${move(['Failed'], 'Queued')}, attempt = t.attempt + 1, command_id = null, outputs = null
+  update flow.tasks as t set ${moveSql(['Failed'], 'Queued')}, attempt = t.attempt + 1, command_id = null, outputs = null
   from due where t.id = due.id returning t.id, t.attempt
 ), queued as (
   insert into flow.outbox (kind, payload) select 'enqueue_task', jsonb_build_object('task_id', id, 'attempt', attempt) from moved
@@ -267,7 +267,7 @@ const cancel = statement<StoredFlowTask>(
   `with old as materialized (
   select t.id, t.status from flow.tasks as t join flow.jobs as j on j.id = t.job_id where t.id = $1::uuid and j.org_id = $2::uuid for update of t
 ), canceled as (
-  update flow.tasks as t set ${move(['Queued', 'Running', 'Failed'], 'Canceled')} from old
+  update flow.tasks as t set ${moveSql(['Queued', 'Running', 'Failed'], 'Canceled')} from old
   where t.id = old.id and (old.status in ('Queued', 'Running') or (old.status = 'Failed' and t.next_retry_at is not null)) returning t.*
 ), running as (
   select c.id, c.attempt from canceled as c join old as o on o.id = c.id and o.status = 'Running'

@@ -1,4 +1,4 @@
-/** The shipped operators. */
+/** The operators that every installation has: they poll an address, transform tables, and submit governed commands. */
 import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { isJsonObject } from '#kernel/json-value'

@@ -1,7 +1,10 @@
 /** Everything that the runner of a task needs, and nothing that opens a store. */
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
+import { accept, type Decision } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
+import type { FlowDeps } from './deps.ts'
+import { keepFlowTask, type TaskHolder } from './end-task.ts'
 import type { StoredFlowTask } from './task.ts'
 
 export type FlowTaskPayload = {
@@ -105,4 +108,15 @@ export function toTaskPayload(task: StoredFlowTask, row: PayloadRow): FlowTaskPa
     })),
     state: row.state,
   }
+}
+
+export const payloadOf = async (
+  { commands: { db } }: Pick<FlowDeps, 'commands'>,
+  task: StoredFlowTask,
+): Promise<FlowTaskPayload> => toTaskPayload(task, await readPayloadRow(db, task.id))
+
+/** For a function or a worker that has lost what the claim gave it. It must hold the lease. */
+export async function fetchFlowTask(deps: FlowDeps, holder: TaskHolder): Promise<Decision<FlowTaskPayload>> {
+  const kept = await keepFlowTask(deps, holder)
+  return kept.ok ? accept(await payloadOf(deps, kept.value)) : kept
 }

@@ -1,9 +1,9 @@
 /** Handles the outbox: wakes what runs a task, routes events to consumers, switches readers to complete versions, sends lineage. */
 import { isJsonObject, type JsonObject } from '#kernel/json-value'
 import { failpoint, statement, type Tx } from '#store'
-import { listPartitionsOf, type StoredJob, writeRouteEvents } from './dag.ts'
+import { listPartitionsOf, type StoredFlowJob, writeRouteEvents } from './dag.ts'
 import { type Materialized, planTasks, type ReadableInput, type RoutedEvent } from './decide-flow.ts'
-import { FLOW_QUEUE, type FlowDeps, OFFERS_CHANNEL, TASK_KIND } from './deps.ts'
+import { FLOW_QUEUE, type FlowDeps, FLOW_OFFERS_CHANNEL, TASK_KIND } from './deps.ts'
 import { type Drained, drainOutbox, type OutboxRow } from './outbox.ts'
 import { createTasks } from './task.ts'
 
@@ -21,7 +21,7 @@ async function handleRow(deps: FlowDeps, { kind, payload, id }: OutboxRow): Prom
 }
 
 /** $1 task. */
-const findRuntime = statement<{ readonly runtime: StoredJob['runtime'] }>(
+const findRuntime = statement<{ readonly runtime: StoredFlowJob['runtime'] }>(
   'flow.find_runtime',
   `select j.runtime from flow.tasks as t join flow.jobs as j on j.id = t.job_id where t.id = $1::uuid and t.status = 'Queued'`,
 )
@@ -32,7 +32,7 @@ async function enqueue(deps: FlowDeps, taskId: string): Promise<void> {
   if (!found) return
   if (found.runtime === 'dispatcher' || found.runtime === 'lambda')
     await deps.runtime.wake({ kind: TASK_KIND, id: taskId }, { queue: FLOW_QUEUE })
-  else deps.announce(OFFERS_CHANNEL)
+  else deps.announce(FLOW_OFFERS_CHANNEL)
 }
 
 /** $1 after this task. Queued tasks that this process or a function runs. */
@@ -54,7 +54,7 @@ export async function rehydrateTasks(deps: FlowDeps): Promise<number> {
     if (!last) break
     after = last.id
   }
-  deps.announce(OFFERS_CHANNEL)
+  deps.announce(FLOW_OFFERS_CHANNEL)
   return woken
 }
 
@@ -62,7 +62,7 @@ export async function rehydrateTasks(deps: FlowDeps): Promise<number> {
  * $1 dataset, $2 version, $3 jobs or null. Reactive jobs of current versions that read this version: inside the DAG of the producer what its job writes now,
  * elsewhere what readers see. An event of any other version has no consumers.
  */
-const listConsumers = statement<StoredJob>(
+const listConsumers = statement<StoredFlowJob>(
   'flow.list_consumers',
   `select j.* from flow.datasets as d join flow.jobs as j on j.org_id = d.org_id and j.input_datasets @> array[d.id::text] and j.activation = 'reactive'
   join flow.dag_current_versions as c on c.org_id = j.org_id and c.dag_version_id = j.dag_version_id
@@ -137,7 +137,7 @@ export async function routeEvent(deps: FlowDeps, payload: JsonObject, outboxId: 
 
 async function readOthers(
   tx: Tx,
-  job: StoredJob,
+  job: StoredFlowJob,
   { dataset, partitions }: RoutedEvent,
 ): Promise<readonly ReadableInput[]> {
   if ((job.input_datasets ?? []).length < 2) return []

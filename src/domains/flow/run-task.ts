@@ -11,7 +11,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { redactText } from '#kernel/secret-shapes'
 import type { Drive, Next } from '#runtime'
 import { failpoint, statement } from '#store'
-import type { StoredJob } from './dag.ts'
+import type { StoredFlowJob } from './dag.ts'
 import { LEASE_SECONDS } from './decide-flow.ts'
 import { completeFlowTask, failFlowTask, keepFlowTask, type TaskHolder } from './end-task.ts'
 import { FLOW_QUEUE, type FlowDeps, TASK_KIND } from './deps.ts'
@@ -27,14 +27,14 @@ const FULL_MS = 2_000
 
 type Found = {
   readonly task: StoredFlowTask
-  readonly job: StoredJob
+  readonly job: StoredFlowJob
   readonly workspace_id: string
   /** The command that deployed the version. */
   readonly deployed_by: string | null
 }
 
 /** $1 task. */
-const findJob = statement<StoredJob & Pick<Found, 'workspace_id' | 'deployed_by'>>(
+const findJob = statement<StoredFlowJob & Pick<Found, 'workspace_id' | 'deployed_by'>>(
   'flow.find_job_of_task',
   `select j.*, v.workspace_id, v.command_id as deployed_by from flow.tasks as t join flow.jobs as j on j.id = t.job_id join flow.dag_versions as v on v.id = j.dag_version_id where t.id = $1::uuid`,
 )
@@ -70,7 +70,7 @@ export function openTaskDrive(deps: FlowDeps): Drive {
 }
 
 /** A place of a job with a limit is free again. */
-async function wakeNext({ commands: { db }, runtime }: FlowDeps, job: StoredJob): Promise<void> {
+async function wakeNext({ commands: { db }, runtime }: FlowDeps, job: StoredFlowJob): Promise<void> {
   const [next] = job.scaling === null ? [] : await db.run(findNext, [job.id])
   if (next) await runtime.wake({ kind: TASK_KIND, id: next.id }, { queue: FLOW_QUEUE })
 }

@@ -4,13 +4,13 @@ import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Drive, Next } from '#runtime'
 import { statement } from '#store'
-import { findDataset, type StoredJob } from './dag.ts'
+import { findDataset, type StoredFlowJob } from './dag.ts'
 import { FLOW_QUEUE, type FlowDeps, SOURCE_KIND } from './deps.ts'
 import { createTasks } from './task.ts'
 
 /** The same over all versions of a DAG, so that a due time is decided once. */
 const scheduleName = `'fsrc_' || md5(j.org_id::text || '/' || j.dag_name || '/' || j.name)`
-type CronSource = Pick<StoredJob, 'id' | 'name' | 'source'> & { readonly schedule_name: string }
+type CronSource = Pick<StoredFlowJob, 'id' | 'name' | 'source'> & { readonly schedule_name: string }
 
 const current = `from flow.dag_current_versions as c join flow.jobs as j on j.dag_version_id = c.dag_version_id and j.activation = 'source'`
 const listCron = statement<CronSource>(
@@ -87,7 +87,7 @@ export function openSourceDrive(deps: FlowDeps): Drive {
 }
 
 /** $1 dataset. */
-const findEventSource = statement<StoredJob>(
+const findEventSource = statement<StoredFlowJob>(
   'flow.find_event_source',
   `select j.* ${current} join flow.datasets as d on d.org_id = j.org_id and d.producer_dag_name = j.dag_name and d.producer_job_name = j.name where d.id = $1::uuid`,
 )

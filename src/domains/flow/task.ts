@@ -33,7 +33,7 @@ export type StoredFlowTask = RowOf<
 export const NOW = 'statement_timestamp()'
 
 /** The columns that a move writes, from the machine: a move that it does not have fails when this file is loaded. */
-export function move(from: readonly FlowTaskState[], to: FlowTaskState): string {
+export function moveSql(from: readonly FlowTaskState[], to: FlowTaskState): string {
   const wrong = from.find((state) => !canMove(flowTaskMachine, state, to))
   if (wrong) throw new KernelFault('flow.move', `A flow task cannot move from ${wrong} to ${to}.`)
   const on = ({ on: states }: { readonly on: readonly FlowTaskState[] }) => states.includes(to)
@@ -147,7 +147,7 @@ const claimNext = statement<StoredFlowTask>(
     and ($4::int is null or (select count(*) from flow.tasks as r where r.job_id = $1::uuid and r.status = 'Running') < $4::int)
   order by t.created_at, t.id limit 1 for update skip locked
 ), claimed as (
-  update flow.tasks as t set ${move(['Queued'], 'Running')}, worker_id = $2, lease_token = $3::uuid, lease_expires_at = ${leaseUntil(NOW)}
+  update flow.tasks as t set ${moveSql(['Queued'], 'Running')}, worker_id = $2, lease_token = $3::uuid, lease_expires_at = ${leaseUntil(NOW)}
   from next, flow.jobs as j where t.id = next.id and j.id = t.job_id returning t.*
 ), began as (${lineageOf('claimed', "'START'")})
 select * from claimed`,

@@ -291,6 +291,7 @@ describe('rules of the whole schema', () => {
       [
         'grant delete, insert, select, update on concord.signal_waits to concord_engine',
         'grant delete, insert, select, update on concord.signals to concord_engine',
+        'grant delete, insert, select, update on flow.dag_current_versions to concord_engine',
         'grant delete, insert, select on identity.org_role_memberships to concord_engine',
       ],
     )
