@@ -19,7 +19,7 @@ import {
   keepFlowTask,
   keepFlowTaskBody,
   type OutputReport,
-  payloadOf,
+  flowPayloadOf,
   type TaskHolder,
   toClaimedFlowTask,
   toFlowTaskView,
@@ -54,7 +54,7 @@ export const flowWorkerRoutes = routes({
       const { operators, worker_id: workerId, wait_s } = body
       const claim = async () => {
         const task = await claimFlowTask(deps.flow, { orgId: principal.orgId, operators, workerId })
-        return task ? payloadOf(deps.flow, task) : null
+        return task ? flowPayloadOf(deps.flow, task) : null
       }
       return shown(
         claimOrWait(call, deps.polls, { channel: FLOW_OFFERS_CHANNEL, waitMs: wait_s * 1_000, claim }),

@@ -9,13 +9,14 @@ import { completeFlowTask, type TaskHolder } from '../../src/domains/flow/end-ta
 import { defineOperator, type Operator } from '../../src/domains/flow/operator.ts'
 import { openOperators } from '../../src/domains/flow/operators.ts'
 import { drainFlow } from '../../src/domains/flow/route.ts'
-import { claimFlowTask, createTasks, type OutputReport, type StoredFlowTask } from '../../src/domains/flow/task.ts'
+import type { OutputReport } from '../../src/domains/flow/decide-flow.ts'
+import { claimFlowTask, createTasks, type StoredFlowTask } from '../../src/domains/flow/task.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
 import type { Process } from '../../src/runtime/port.ts'
 import { openTestDb, type TestDb } from './database.ts'
-import { accepted, aTenant, aWorld, type Tenant } from './tenant.ts'
+import { aTenant, aWorld, type Tenant } from './tenant.ts'
 
-export const anyOperator = (name: string): Operator => defineOperator({ name, config: z.record(z.string(), z.json()) })
+const anyOperator = (name: string): Operator => defineOperator({ name, config: z.record(z.string(), z.json()) })
 
 const noData = new Proxy({} as DataStore, {
   get: (_, name) => () => Promise.reject(new Error(`The test has no data store for ${String(name)}.`)),
@@ -113,8 +114,6 @@ export async function openFlowRoom(
   }
   return room
 }
-
-export { accepted }
 
 /** A source, two consumers of its dataset, and a job that needs both. */
 export const DIAMOND = `

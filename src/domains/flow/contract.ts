@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { exampleId, idField, idView, jsonObjectField, nameField, textField, textView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
-import type { FlowTaskPayload } from './payload.ts'
+import type { FlowTaskPayload } from './operator.ts'
 import type { StoredFlowTask } from './task.ts'
 
 const WAIT_SECONDS_MAX = 20
@@ -108,7 +108,7 @@ const payload = z.object({
     name: textView('daily'),
     dag: textView('shop'),
     operator: textView('count_rows'),
-    config: z.record(z.string(), z.json()).meta({ example: {} }),
+    config: z.record(z.string(), z.unknown()).meta({ example: {} }),
     update_strategy: textView('replace'),
     unique_key: z.array(z.string()).meta({ example: ['id'] }),
   }),
@@ -129,7 +129,7 @@ const payload = z.object({
     }),
   ),
   state: z
-    .record(z.string(), z.json())
+    .record(z.string(), z.unknown())
     .meta({ example: {}, description: 'What the operator remembers, by state key.' }),
 })
 export const flowTaskView = payload.meta({ id: 'FlowTaskPayload' })

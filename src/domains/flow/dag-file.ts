@@ -66,7 +66,7 @@ export type DagSpec = Omit<z.output<typeof head>, 'jobs'> & { readonly jobs: rea
 
 type Steps = readonly (string | number)[]
 type Found = { readonly steps: Steps; readonly code: string; readonly message: string; readonly hint?: string }
-export type DagFinding = {
+type DagFinding = {
   readonly code: string
   /** `jobs[1].operator`. */
   readonly path: string
@@ -95,7 +95,7 @@ export function readDag(bytes: Uint8Array, operators: Operators): Decision<DagSp
   return refuseDag(found.map((one) => placed(one, yaml.value.placeOf(one.steps))))
 }
 
-export function refuseDag(all: readonly DagFinding[]): Refusal {
+function refuseDag(all: readonly DagFinding[]): Refusal {
   const findings = all.toSorted((a, b) => a.line - b.line || a.column - b.column)
   const [first] = findings
   const more = findings.length > 1 ? ` There are ${findings.length - 1} more findings.` : ''

@@ -3,7 +3,7 @@ import type { JsonObject } from '#kernel/json-value'
 
 export type DataPlace = { readonly kind: string; readonly location: string }
 
-export type TableWrite = {
+type TableWrite = {
   readonly partition: string
   readonly rows: readonly JsonObject[]
   /** `append` by these columns: a row with the same key is replaced, so that a repeated task writes the same. */

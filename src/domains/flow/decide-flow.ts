@@ -142,6 +142,15 @@ function taskOf(
   }
 }
 
+/** What a task reports about one output. */
+export type OutputReport = {
+  readonly index: number
+  readonly partitions?: readonly string[]
+  readonly cursor?: string
+  readonly rows?: number
+  readonly metrics?: JsonObject
+}
+
 // Attempts.
 
 export const LEASE_SECONDS = 60
@@ -159,11 +168,11 @@ export function decideRetryDelay(
 
 // The states of jobs. They have no column: the tasks of a job tell them.
 
-export const sourceStates = ['Pending', 'Running', 'Dead', 'Draining'] as const
-export const reactiveStates = ['Idle', 'Running'] as const
-export type JobState = (typeof sourceStates)[number] | (typeof reactiveStates)[number]
+const sourceStates = ['Pending', 'Running', 'Dead', 'Draining'] as const
+const reactiveStates = ['Idle', 'Running'] as const
+type JobState = (typeof sourceStates)[number] | (typeof reactiveStates)[number]
 
-export type JobActivity = {
+type JobActivity = {
   readonly queued: number
   readonly running: number
   /** Running, and its lease or time limit has expired. */

@@ -10,8 +10,8 @@ import { dagHash } from './decide-flow.ts'
 import { deployDag, rollBackDag } from './deploy.ts'
 import type { FlowDeps } from './deps.ts'
 
-export const DEPLOY_DAG = 'Deploy DAG'
-export const ROLLBACK_DAG = 'Roll Back DAG'
+const DEPLOY_DAG = 'Deploy DAG'
+const ROLLBACK_DAG = 'Roll Back DAG'
 const YAML_CHARS_MAX = 500_000
 
 /** $1 workspace. */

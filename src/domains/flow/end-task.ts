@@ -4,7 +4,7 @@ import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { failpoint, type Sql, statement } from '#store'
-import { decideRetryDelay } from './decide-flow.ts'
+import { decideRetryDelay, type OutputReport } from './decide-flow.ts'
 import { type FlowDeps, FLOW_OFFERS_CHANNEL, OUTBOX_CHANNEL } from './deps.ts'
 import {
   findFlowTask,
@@ -12,7 +12,6 @@ import {
   lineageOf,
   moveSql,
   NOW,
-  type OutputReport,
   refuseMissingFlowTask,
   type StoredFlowTask,
 } from './task.ts'

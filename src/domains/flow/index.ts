@@ -1,6 +1,6 @@
 /** The exports of the flow room: datasets that are kept up to date by jobs. */
-export { deployDefinitions, DEPLOY_DAG, ROLLBACK_DAG } from './deploy-command.ts'
-export { type DataPlace, type DataStore } from './data-store.ts'
+export { deployDefinitions } from './deploy-command.ts'
+export type { DataStore } from './data-store.ts'
 export { FLOW_QUEUE, type FlowDeps, FLOW_OFFERS_CHANNEL, OUTBOX_CHANNEL, SOURCE_KIND, TASK_KIND } from './deps.ts'
 export { completeFlowTask, failFlowTask, keepFlowTask, reapTasks, requeueTasks, type TaskHolder } from './end-task.ts'
 export { defineOperator, type Operator, type OperatorCall, type OperatorResult } from './operator.ts'
@@ -21,8 +21,9 @@ export {
   toFlowTaskView,
   toHeldFlowTask,
 } from './contract.ts'
-export { fetchFlowTask, payloadOf } from './payload.ts'
+export { fetchFlowTask, flowPayloadOf } from './payload.ts'
 export { drainFlow, rehydrateTasks } from './route.ts'
 export { openTaskDrive } from './run-task.ts'
 export { acceptEvent, arrangeSources, openSourceDrive, restartSources } from './sources.ts'
-export { claimFlowTask, type OutputReport } from './task.ts'
+export type { OutputReport } from './decide-flow.ts'
+export { claimFlowTask } from './task.ts'

@@ -3,8 +3,64 @@ import type { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import type { DataStore } from './data-store.ts'
-import type { PayloadRow, FlowTaskPayload } from './payload.ts'
-import type { OutputReport } from './task.ts'
+import type { OutputReport } from './decide-flow.ts'
+
+export type FlowTaskPayload = {
+  readonly task_id: string
+  readonly attempt: number
+  readonly lease_token: string
+  readonly lease_expires_at: string
+  readonly job: {
+    readonly name: string
+    readonly dag: string
+    readonly operator: string
+    readonly config: JsonObject
+    readonly update_strategy: string
+    readonly unique_key: readonly string[]
+  }
+  readonly partitions: readonly string[]
+  readonly inputs: readonly {
+    readonly dataset: string
+    readonly version: string
+    readonly partition: string | null
+    readonly materialized_at: string | null
+    readonly url: string
+  }[]
+  readonly outputs: readonly {
+    readonly index: number
+    readonly dataset: string
+    readonly version: string
+    readonly put: string
+  }[]
+  /** What the operator remembers, by state key. */
+  readonly state: JsonObject
+}
+
+export type PayloadRow = {
+  readonly org_id: string
+  readonly dag_name: string
+  readonly name: string
+  readonly operator: string
+  readonly config: JsonObject
+  readonly update_strategy: string
+  readonly unique_key: readonly string[] | null
+  readonly inputs: readonly {
+    readonly dataset: string
+    readonly version: string
+    readonly location: string
+    readonly kind: string
+    readonly partition: string | null
+    readonly at: string | null
+  }[]
+  readonly outputs: readonly {
+    readonly index: number
+    readonly dataset: string
+    readonly version: string
+    readonly location: string
+    readonly kind: string
+  }[]
+  readonly state: JsonObject
+}
 
 /** What an operator returns: the outputs by index, and what it remembers for the next task. */
 export type OperatorResult = {

@@ -25,7 +25,7 @@ export type OutboxRow = {
 const NOW = 'statement_timestamp()'
 const BATCH = 100
 /** Longer than a batch takes: afterwards another drainer takes its rows. */
-export const VISIBILITY_MS = 30_000
+const VISIBILITY_MS = 30_000
 
 function status(from: FlowOutboxState, to: FlowOutboxState): string {
   if (!canMove(flowOutboxMachine, from, to))

@@ -1,68 +1,11 @@
 /** Everything that the runner of a task needs, and nothing that opens a store. */
 import { encodeId } from '#kernel/ids'
-import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import type { FlowDeps } from './deps.ts'
 import { keepFlowTask, type TaskHolder } from './end-task.ts'
+import type { FlowTaskPayload, PayloadRow } from './operator.ts'
 import type { StoredFlowTask } from './task.ts'
-
-export type FlowTaskPayload = {
-  readonly task_id: string
-  readonly attempt: number
-  readonly lease_token: string
-  readonly lease_expires_at: string
-  readonly job: {
-    readonly name: string
-    readonly dag: string
-    readonly operator: string
-    readonly config: JsonObject
-    readonly update_strategy: string
-    readonly unique_key: readonly string[]
-  }
-  readonly partitions: readonly string[]
-  readonly inputs: readonly {
-    readonly dataset: string
-    readonly version: string
-    readonly partition: string | null
-    readonly materialized_at: string | null
-    readonly url: string
-  }[]
-  readonly outputs: readonly {
-    readonly index: number
-    readonly dataset: string
-    readonly version: string
-    readonly put: string
-  }[]
-  /** What the operator remembers, by state key. */
-  readonly state: JsonObject
-}
-
-export type PayloadRow = {
-  readonly org_id: string
-  readonly dag_name: string
-  readonly name: string
-  readonly operator: string
-  readonly config: JsonObject
-  readonly update_strategy: string
-  readonly unique_key: readonly string[] | null
-  readonly inputs: readonly {
-    readonly dataset: string
-    readonly version: string
-    readonly location: string
-    readonly kind: string
-    readonly partition: string | null
-    readonly at: string | null
-  }[]
-  readonly outputs: readonly {
-    readonly index: number
-    readonly dataset: string
-    readonly version: string
-    readonly location: string
-    readonly kind: string
-  }[]
-  readonly state: JsonObject
-}
 
 /** $1 task. Inputs in a stable order: their place is their name in the calls of workers. */
 const readRow = statement<PayloadRow>(
@@ -110,7 +53,7 @@ export function toTaskPayload(task: StoredFlowTask, row: PayloadRow): FlowTaskPa
   }
 }
 
-export const payloadOf = async (
+export const flowPayloadOf = async (
   { commands: { db } }: Pick<FlowDeps, 'commands'>,
   task: StoredFlowTask,
 ): Promise<FlowTaskPayload> => toTaskPayload(task, await readPayloadRow(db, task.id))
@@ -118,5 +61,5 @@ export const payloadOf = async (
 /** For a function or a worker that has lost what the claim gave it. It must hold the lease. */
 export async function fetchFlowTask(deps: FlowDeps, holder: TaskHolder): Promise<Decision<FlowTaskPayload>> {
   const kept = await keepFlowTask(deps, holder)
-  return kept.ok ? accept(await payloadOf(deps, kept.value)) : kept
+  return kept.ok ? accept(await flowPayloadOf(deps, kept.value)) : kept
 }

@@ -9,17 +9,8 @@ import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { failpoint, type Sql, statement, type Tx } from '#store'
 import type { RowOf } from '#store/rows'
-import { LEASE_SECONDS, type PlannedTask } from './decide-flow.ts'
+import { LEASE_SECONDS, type OutputReport, type PlannedTask } from './decide-flow.ts'
 import { type FlowDeps, OUTBOX_CHANNEL } from './deps.ts'
-
-/** What a task reports about one output. */
-export type OutputReport = {
-  readonly index: number
-  readonly partitions?: readonly string[]
-  readonly cursor?: string
-  readonly rows?: number
-  readonly metrics?: JsonObject
-}
 
 export type StoredFlowTask = RowOf<
   'flow.tasks',
