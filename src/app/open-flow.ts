@@ -87,7 +87,7 @@ export function openFlow(
     keepAlive: (everyMs, beat) => every(everyMs, beat, log),
     callFunction: (url, body, signal) =>
       openSignedPost({ url, secret: Buffer.from(functionSecret), fetch, now: system.now })(
-        `${String(body['task_id'])}:${String(body['attempt'])}`,
+        `${body.task_id}:${body.attempt}`,
         body,
         signal,
       ),
@@ -132,9 +132,10 @@ function runOutbox(deps: FlowDeps, notices: ReturnType<typeof openNotices>, log:
   const running = (async () => {
     while (!stop.signal.aborted) {
       nudge = new AbortController()
-      const drained = await drainFlow(deps).catch(
-        (error: unknown) => void log.warn({ err: error }, 'the outbox of flow will be drained again'),
-      )
+      const drained = await drainFlow(deps).catch((error: unknown) => {
+        log.warn({ err: error }, 'the outbox of flow will be drained again')
+        return undefined
+      })
       if (drained && drained.claimed > 0) continue
       await wait(IDLE_MS, undefined, { signal: AbortSignal.any([stop.signal, nudge.signal]) }).catch(() => {})
     }

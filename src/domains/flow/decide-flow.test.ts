@@ -27,9 +27,10 @@ function findings(text: string) {
   const found = read(text)
   assert.ok(!found.ok)
   assert.equal(found.code, 'flow.dag.invalid')
-  return (
-    found.facts?.['findings'] as { code: string; path: string; line: number; column: number; hint: string }[]
-  ).map(({ code, path, line, hint }) => {
+  const all = found.facts?.['findings'] as
+    | { code: string; path: string; line: number; column: number; hint: string }[]
+    | undefined
+  return all?.map(({ code, path, line, hint }) => {
     assert.ok(hint.length > 0)
     return [code, path, line]
   })

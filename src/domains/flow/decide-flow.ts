@@ -35,7 +35,7 @@ export type VersionParts = {
   readonly inputs: readonly string[]
 }
 
-export const versionHash = (parts: VersionParts): string => sha256(parts as unknown as JsonValue)
+export const versionHash = (parts: VersionParts): string => sha256(parts)
 
 /** Where a version is stored: a prefix that ends in `/`, or a table. */
 export const locationOf = (kind: string, datasetId: string, versionId: string): string =>

@@ -4,7 +4,7 @@ import type { Random } from '#kernel/clock'
 import type { JsonObject } from '#kernel/json-value'
 import type { Runtime } from '#runtime'
 import type { DataStore } from './data-store.ts'
-import type { Operators } from './operator.ts'
+import type { FlowTaskPayload, Operators } from './operator.ts'
 
 /** Each task of the runtimes `dispatcher` and `lambda` is a process of this kind under its own id. */
 export const TASK_KIND = 'flow_task'
@@ -27,7 +27,7 @@ export type FlowDeps = {
   /** Calls `beat` again and again until the returned function is called. */
   readonly keepAlive: (everyMs: number, beat: () => Promise<unknown>) => () => Promise<void>
   /** Calls a function at its address, signed. Throws if it does not answer with 2xx. */
-  readonly callFunction?: (url: string, body: JsonObject, signal: AbortSignal) => Promise<void>
+  readonly callFunction?: (url: string, body: FlowTaskPayload, signal: AbortSignal) => Promise<void>
   /** Sends one lineage event. Absent: nobody receives them. */
   readonly emitLineage?: (event: JsonObject) => Promise<void>
   /** Aborted when the process stops: running operators are told. */

@@ -100,5 +100,5 @@ export function defineOperator<Config extends z.ZodType>(spec: {
   readonly url?: string
 }): Operator {
   if (!NAME.test(spec.name)) throw new KernelFault('flow.operator.name', `${spec.name} is not the name of an operator.`)
-  return spec as Operator
+  return spec
 }

@@ -29,7 +29,7 @@ const httpPoll = (fetch: Fetch): Operator =>
       const url = new URL(config.url)
       const last = isJsonObject(state['default'] ?? null) ? (state['default'] as JsonObject)['cursor'] : undefined
       if (config.cursor !== undefined && last !== undefined && last !== null)
-        url.searchParams.set(config.cursor, String(last))
+        url.searchParams.set(config.cursor, textOf(last))
       const answer = await fetch(String(url), { signal, headers: { accept: 'application/json' } })
       if (!answer.ok) throw new Error(`${url.origin} answered ${answer.status}.`)
       const body = (await answer.json()) as JsonValue
@@ -37,7 +37,7 @@ const httpPoll = (fetch: Fetch): Operator =>
       if (!Array.isArray(list)) throw new Error(`${url.origin} did not answer with a list.`)
       const rows = list.filter(isJsonObject).slice(0, ROWS_MAX)
       const groups = Map.groupBy(rows, (each) =>
-        String(each[config.partition_by] ?? 'none').slice(0, config.partition_chars),
+        textOf(each[config.partition_by] ?? 'none').slice(0, config.partition_chars),
       )
       const [output] = row.outputs
       for (const [partition, found] of output ? groups : [])
@@ -57,6 +57,8 @@ const httpPoll = (fetch: Fetch): Operator =>
       }
     },
   })
+
+const textOf = (value: JsonValue): string => (typeof value === 'string' ? value : JSON.stringify(value))
 
 const greatest = (values: readonly (JsonValue | undefined)[], last: JsonValue): JsonValue =>
   values.reduce<JsonValue>(

@@ -1,5 +1,6 @@
 /** Handles the outbox: wakes what runs a task, routes events to consumers, switches readers to complete versions, sends lineage. */
-import { isJsonObject, type JsonObject } from '#kernel/json-value'
+import { z } from 'zod'
+import type { JsonObject } from '#kernel/json-value'
 import { failpoint, statement, type Tx } from '#store'
 import { listPartitionsOf, type StoredFlowJob, writeRouteEvents } from './dag.ts'
 import { type Materialized, planTasks, type ReadableInput, type RoutedEvent } from './decide-flow.ts'
@@ -14,8 +15,10 @@ export async function drainFlow(deps: FlowDeps, more: { readonly visibilityMs?: 
   return due.claimed > 0 ? due : drainOutbox(deps.commands.db, 'abandoned', options)
 }
 
+const enqueuedPayload = z.object({ task_id: z.string() })
+
 async function handleRow(deps: FlowDeps, { kind, payload, id }: OutboxRow): Promise<void> {
-  if (kind === 'enqueue_task') return enqueue(deps, String(payload['task_id']))
+  if (kind === 'enqueue_task') return enqueue(deps, enqueuedPayload.parse(payload).task_id)
   if (kind === 'route_event') return routeEvent(deps, payload, id)
   await deps.emitLineage?.({ ...payload, id })
 }
@@ -94,35 +97,34 @@ select r.dataset, coalesce(r.version::text, '') as version, p.partition_key, p.g
 ) as p on true`,
 )
 
-function eventOf(payload: JsonObject): RoutedEvent {
-  const partitions = Array.isArray(payload['partitions']) ? payload['partitions'] : []
-  return {
-    dataset: String(payload['dataset_uuid']),
-    version: String(payload['dataset_version']),
-    cursor: String(payload['cursor']),
-    partitions: partitions.filter(isJsonObject).map((each) => ({
-      key: String(each['key']),
-      generation: Number(each['generation']),
-      // Both forms of a time are read: the database writes its own into JSON.
-      at: new Date(String(each['at'])).toISOString(),
-    })),
-  }
-}
+const routedPayload = z.object({
+  dataset_uuid: z.string(),
+  dataset_version: z.string(),
+  cursor: z.string(),
+  // Both forms of a time are read: the database writes its own into JSON.
+  partitions: z.array(
+    z.object({ key: z.string(), generation: z.int(), at: z.string().transform((at) => new Date(at).toISOString()) }),
+  ),
+  /** Only these consumers; without it all. */
+  job_ids: z.array(z.string()).optional(),
+  /** The task whose completion wrote the event. */
+  task_id: z.string().optional(),
+})
 
 /** One transaction: the tasks of all consumers, their outbox rows, and the switch of readers if this event has completed a version. */
 export async function routeEvent(deps: FlowDeps, payload: JsonObject, outboxId: string): Promise<void> {
-  const event = eventOf(payload)
-  const only = payload['job_ids'] ?? null
+  const { dataset_uuid, dataset_version, job_ids, task_id, ...rest } = routedPayload.parse(payload)
+  const event: RoutedEvent = { dataset: dataset_uuid, version: dataset_version, ...rest }
   await deps.commands.db.transaction(async (tx) => {
     const causedBy = {
       kind: 'event',
       event_id: outboxId,
-      dataset_uuid: event.dataset,
-      dataset_version: event.version,
+      dataset_uuid,
+      dataset_version,
       cursor: event.cursor,
-      task_id: payload['task_id'] ?? null,
+      task_id: task_id ?? null,
     }
-    for (const job of await tx.run(listConsumers, [event.dataset, event.version, only])) {
+    for (const job of await tx.run(listConsumers, [event.dataset, event.version, job_ids ?? null])) {
       const planned = planTasks(event, job, await readOthers(tx, job, event))
       await createTasks(
         deps,

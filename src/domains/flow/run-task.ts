@@ -87,7 +87,7 @@ async function callFunction(deps: FlowDeps, found: Found): Promise<Next> {
   const payload = toTaskPayload(found.task, await readPayloadRow(deps.commands.db, found.task.id))
   try {
     if (url === undefined || !deps.callFunction) throw new Error(`The operator ${found.job.operator} has no address.`)
-    await deps.callFunction(url, payload as unknown as JsonObject, deps.stopping ?? new AbortController().signal)
+    await deps.callFunction(url, payload, deps.stopping ?? new AbortController().signal)
   } catch (error) {
     await failFlowTask(deps, { ...holderOf(found), message: textOf(error), errorClass: 'transient_connector_error' })
   }
@@ -185,9 +185,10 @@ async function actAsDeployer(
 ): Promise<Decision<Actor>> {
   const traceId = `trace_${task.id.replaceAll('-', '')}`
   const read = deployed_by === null ? undefined : await readCommand(db, workspace_id, deployed_by)
-  const { requested_by = 'system', context = undefined } = read?.ok ? read.value.command : {}
+  const deployment = read?.ok ? read.value.command : undefined
+  const requested_by = deployment?.requested_by ?? 'system'
   if (!requested_by.startsWith('user:')) return accept({ id: 'system', kind: 'system', traceId })
-  const roleMax = platformRoles.find((role) => role === context?.metadata['role'])
+  const roleMax = platformRoles.find((role) => role === deployment?.context.metadata['role'])
   const member =
     roleMax &&
     (await findMember(db, { userId: requested_by.slice('user:'.length), workspaceId: workspace_id, roleMax }))

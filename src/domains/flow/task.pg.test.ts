@@ -204,7 +204,7 @@ describe('tasks', () => {
       assert.equal(await requeueTasks(room.deps), 0)
       await room.opened.db.query('update flow.tasks set next_retry_at = statement_timestamp()')
       assert.deepEqual(
-        await Promise.all([requeueTasks(room.deps), requeueTasks(room.deps)]).then((all) => all.toSorted()),
+        (await Promise.all([requeueTasks(room.deps), requeueTasks(room.deps)])).toSorted((a, b) => a - b),
         [0, 1],
       )
       const [queued] = await room.tasks()
