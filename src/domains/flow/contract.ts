@@ -41,7 +41,7 @@ export const claimFlowTaskBody = z
 export const keepFlowTaskBody = z
   .strictObject({
     ...held,
-    draining: z.boolean().default(false).meta({ description: 'The worker has been told to stop.' }),
+    draining: z.boolean().default(false).meta({ example: false, description: 'The worker has been told to stop.' }),
   })
   .meta({ id: 'KeepFlowTask' })
 
@@ -62,7 +62,8 @@ export const completeFlowTaskBody = z
         }),
       )
       .max(OUTPUTS_MAX)
-      .default([]),
+      .default([])
+      .meta({ example: [{ index: 0, partitions: ['2026-05-01'], metrics: { rows: 42 } }] }),
     state: jsonObjectField().optional(),
   })
   .meta({ id: 'CompleteFlowTask' })
@@ -71,14 +72,17 @@ export const failFlowTaskBody = z
   .strictObject({
     ...held,
     error: textField(MESSAGE_CHARS_MAX, { filled: true }).meta({ example: 'The file is empty.' }),
-    retryable: z.boolean().default(true),
+    retryable: z.boolean().default(true).meta({ example: true }),
   })
   .meta({ id: 'FailFlowTask' })
 
 export const flowEventBody = z
   .strictObject({
     dataset: nameField('orders', 63),
-    event_id: nameField('evt-17', 200).meta({ description: 'The same id again makes no second task.' }),
+    event_id: nameField('evt-17', 200).meta({
+      example: 'evt-17',
+      description: 'The same id again makes no second task.',
+    }),
     payload: jsonObjectField().optional(),
   })
   .meta({ id: 'FlowEvent' })
