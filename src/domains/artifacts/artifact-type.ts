@@ -122,7 +122,6 @@ export const builtInArtifactTypes: readonly ArtifactType[] = [
   text('approval_packet', 'The information that an approver saw.', { visibility: 'private', external_sharing: 'deny' }),
   text('query_result', 'The rows of a query.', { schema: queryResult, rendering: { view: 'table' } }),
   text('csv_export', 'A table for other programs.', { media_types: ['text/csv'], rendering: { view: 'table' } }),
-  text('dag', 'The YAML of a DAG of datasets.', { media_types: ['application/yaml'] }),
   text('dashboard_draft', 'A dashboard that is still being built.', { retention_days: 365, rendering: json }),
   text('sync_snapshot', 'The data that a connector fetched.', { retention_days: 90, rendering: json }),
   text('agent_answer', 'The answer of an agent.', { rendering: { view: 'markdown' } }),

@@ -1,5 +1,6 @@
 /** The commands `Deploy DAG` and `Roll Back DAG`: policy and approval as for any command. The undo of each swaps the pointer back. */
 import { z } from 'zod'
+import { defineArtifactType } from '#domains/artifacts'
 import { allow, defineCommand, defineEffect, type Definition, EffectFailure } from '#domains/commands'
 import { decodeId, encodeId } from '#kernel/ids'
 import { type Refusal, refuse } from '#kernel/refusal'
@@ -12,6 +13,11 @@ import type { FlowDeps } from './deps.ts'
 
 const DEPLOY_DAG = 'Deploy DAG'
 const ROLLBACK_DAG = 'Roll Back DAG'
+export const dagArtifactType = defineArtifactType({
+  name: 'dag',
+  description: 'The YAML of a DAG of datasets.',
+  media_types: ['application/yaml'],
+})
 const YAML_CHARS_MAX = 500_000
 
 /** $1 workspace. */

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { decideApproval } from '#domains/approvals'
+import { openArtifactTypes } from '#domains/artifacts'
 import { undoDefinitions } from '#domains/commands'
 import { byPerson } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
@@ -10,7 +11,7 @@ import { type ArtifactRoom, openArtifactRoom } from '#test/artifacts'
 import { decider, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { DIAMOND, type FlowRoom, openFlowRoom } from '#test/flow'
 import { accepted, aTenant, aWorld, TRACE } from '#test/tenant'
-import { deployDefinitions } from './deploy-command.ts'
+import { dagArtifactType, deployDefinitions } from './deploy-command.ts'
 import type { FlowDeps } from './deps.ts'
 import { defineOperator } from './operator.ts'
 import { openTaskDrive } from './run-task.ts'
@@ -122,7 +123,8 @@ describe('the command Deploy DAG', () => {
   before(async () => {
     base = await openFlowRoom()
     artifacts = await openArtifactRoom()
-    const wrap = (world: TestRoom['world']) => ({ ...world, artifacts: { ...artifacts.world, db: world.db } })
+    const types = accepted(openArtifactTypes([dagArtifactType]))
+    const wrap = (world: TestRoom['world']) => ({ ...world, artifacts: { ...artifacts.world, db: world.db, types } })
     room = await openTestRoom(wrap, () => [...deployDefinitions(() => flow), ...undoDefinitions(() => room.world)])
     flow = { ...base.deps, commands: room.world }
   })

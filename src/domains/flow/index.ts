@@ -1,5 +1,5 @@
 /** The exports of the flow room: datasets that are kept up to date by jobs. */
-export { deployDefinitions } from './deploy-command.ts'
+export { dagArtifactType, deployDefinitions } from './deploy-command.ts'
 export type { DataStore } from './data-store.ts'
 export { FLOW_QUEUE, type FlowDeps, FLOW_OFFERS_CHANNEL, OUTBOX_CHANNEL, SOURCE_KIND, TASK_KIND } from './deps.ts'
 export { completeFlowTask, failFlowTask, keepFlowTask, reapTasks, requeueTasks, type TaskHolder } from './end-task.ts'
