@@ -3,6 +3,8 @@
  * same commands without a mission and with the children of one DBOS workflow; and the time from the end of a task to the start of the next, with
  * 500 missions of 20 tasks at work.
  *
+ * Every case runs to its end: a task that is ready and does not start, or has not ended, is a lost wake-up, and fails the bench.
+ *
  * node bench/missions.ts [--tasks 10000] [--seconds 10] [--missions 500] [--shapes chain,fan-in,diamonds,random]
  */
 import { loadavg } from 'node:os'
@@ -88,6 +90,13 @@ const countDone = statement<{ readonly done: number; readonly open: number }>(
   `select coalesce(sum(tasks_completed), 0)::int as done, (count(*) filter (where completed_at is null))::int as open
 from missions.orchestration_runs`,
 )
+/** Tasks that have not ended, and those of them that are ready and have not started. */
+const countLost = statement<{ readonly open: number; readonly unstarted: number }>(
+  'bench.count_lost',
+  `select (count(*) filter (where t.state_type <> 'terminal'))::int as open,
+  (count(*) filter (where t.state = 'queued' or (t.state = 'pending' and t.remaining = 0)))::int as unstarted
+from missions.orchestration_tasks as t`,
+)
 const listGaps = statement<{ readonly ms: number }>(
   'bench.list_gaps',
   `select extract(epoch from t.started_at - max(c.completed_at)) * 1000::float8 as ms
@@ -148,6 +157,7 @@ async function openMissionBench(db: Db) {
       }
       accepted(await submitCommand(work.commands, by, { ...asked, ingress: 'user_request' }))
     },
+    lost: async () => (await db.run(countLost, []))[0] ?? { open: 0, unstarted: 0 },
     broken: () => findBrokenInvariants(db, undefined, missionInvariants),
     close: () => work.close(),
   }
@@ -182,28 +192,53 @@ async function compareSizes(shape: string): Promise<void> {
       const plans = Array.from({ length: beside }, () => planOf(shape, SMALL))
       watched.push(await bench.watch(plans, SECONDS * 1_000, cpuUs))
     }
-    return watched
+    return { watched, lost: await endAll(bench) }
   })
-  const large = await measure((bench, _, cpuUs) => bench.watch([planOf(shape, LARGE)], SECONDS * 1_000, cpuUs))
-  const sum = (pick: (each: Watched) => number) => small.value.reduce((total, each) => total + pick(each), 0)
-  const [few, many] = [median(small.value.flatMap(({ slices }) => slices)), median(large.value.slices)]
-  const [fewCpu, manyCpu] = [sum(({ cpuUs }) => cpuUs) / sum(({ done }) => done), large.value.cpuUs / large.value.done]
+  const large = await measure(async (bench, _, cpuUs) => {
+    const watched = await bench.watch([planOf(shape, LARGE)], SECONDS * 1_000, cpuUs)
+    return { watched, lost: await endAll(bench) }
+  })
+  const sum = (pick: (each: Watched) => number) => small.value.watched.reduce((total, each) => total + pick(each), 0)
+  const [few, many] = [median(small.value.watched.flatMap(({ slices }) => slices)), median(large.value.watched.slices)]
+  const [fewCpu, manyCpu] = [
+    sum(({ cpuUs }) => cpuUs) / sum(({ done }) => done),
+    large.value.watched.cpuUs / large.value.watched.done,
+  ]
   say(`${shape}: ms per completion, ${SMALL} tasks`, few)
   say(`${shape}: ms per completion, ${LARGE} tasks`, many)
   say(`${shape}: p50 of a completion, ${LARGE} ÷ ${SMALL} tasks`, many / few, '≤ 1.3')
   say(`${shape}: CPU of a completion, ${LARGE} ÷ ${SMALL} tasks`, manyCpu / fewCpu)
+  sayLost(shape, small.value.lost + large.value.lost)
 }
 
-async function waitForAll(bench: MissionBench): Promise<void> {
-  while ((await bench.done()).open > 0) await pause(SLICE_MS)
+/** Generous: missions of which no task ends for so long have lost a wake-up. */
+const QUIET_MS = 120_000
+
+/** Waits for the end of every mission. Returns the lost wake-ups: tasks that have not ended when nothing moves any more, or that are ready after the end. */
+async function endAll(bench: MissionBench): Promise<number> {
+  for (let last = -1, quietAt = performance.now() + QUIET_MS; performance.now() < quietAt; ) {
+    const { done, open } = await bench.done()
+    if (open === 0) break
+    if (done !== last) quietAt = performance.now() + QUIET_MS
+    last = done
+    await pause(SLICE_MS)
+  }
+  const { open, unstarted } = await bench.lost()
+  if (open > 0) console.log(`${open} tasks have not ended, ${unstarted} of them are ready and have not started`)
+  return open
+}
+
+function sayLost(name: string, lost: number): void {
+  say(`${name}: lost wake-ups`, lost, '0')
+  if (lost > 0) process.exitCode = 1
 }
 
 async function comparePeers(): Promise<void> {
   const plan = planOf('fan-in', LARGE)
   const mission = await measure(async (bench) => {
     await bench.create(plan)
-    await waitForAll(bench)
-    return (await bench.broken()).length
+    const lost = await endAll(bench)
+    return { lost, broken: (await bench.broken()).length }
   })
   const commands = await measure(async (bench, db) => {
     let next = 0
@@ -232,20 +267,22 @@ async function comparePeers(): Promise<void> {
   say('tasks ÷ commands without a mission', commands.ms / mission.ms, '≥ 0.5')
   say('tasks ÷ children of DBOS', childrenMs / mission.ms, '≥ 1.5')
   say('CPU of a task ÷ of a command', mission.cpuUs / commands.cpuUs)
-  say('rows that break an invariant', mission.value, '0')
+  sayLost(`a mission of ${LARGE}`, mission.value.lost)
+  say('rows that break an invariant', mission.value.broken, '0')
 }
 
 async function measureGaps(): Promise<void> {
   const { value, ms } = await measure(async (bench, db) => {
     for (let nth = 0; nth < MISSIONS; nth++) await bench.create(planOf('chain', TASKS_EACH))
-    await waitForAll(bench)
+    const lost = await endAll(bench)
     const gaps = (await db.run(listGaps, [])).map(({ ms }) => ms).toSorted((a, b) => a - b)
-    return { gaps, broken: (await bench.broken()).length }
+    return { gaps, lost, broken: (await bench.broken()).length }
   })
   const at = (share: number) => value.gaps[Math.floor(value.gaps.length * share)] ?? Number.NaN
   say(`${MISSIONS} × ${TASKS_EACH} tasks: end of a task → start of the next, p50 ms`, at(0.5))
   say(`${MISSIONS} × ${TASKS_EACH} tasks: the same, p99 ms`, at(0.99))
   say(`${MISSIONS} × ${TASKS_EACH} tasks: tasks per second`, (MISSIONS * TASKS_EACH * 1_000) / ms)
+  sayLost(`${MISSIONS} × ${TASKS_EACH} tasks`, value.lost)
   say('rows that break an invariant', value.broken, '0')
 }
 

@@ -52,26 +52,28 @@ async function readLinesBody(c: ApiContext, limits: BodyLimits, lines: BodyLines
 }
 
 /** Puts the items into the list. An empty line at the end is none. */
-function joinLines(text: string, { at: [field, list], max }: BodyLines): Decision<JsonObject> {
+function joinLines(text: string, { at, max }: BodyLines): Decision<JsonObject> {
   const [first = '', ...rest] = text.replace(/\r?\n$/, '').split('\n')
   const head = parseLine(first, 1)
   if (!head.ok) return head
-  const path = formatPath([field, list])
+  const path = formatPath(at)
+  const [field, list] = at.length === 1 ? [undefined, at[0]] : at
   if (rest.length > max)
     return refuse('body_too_large', `The body has more than ${max} lines after the first.`, {
       path,
       facts: { limit: max, count: rest.length },
     })
-  const { [field]: holder = {} } = head.value
+  const holder = field === undefined ? head.value : (head.value[field] ?? {})
   if (!isJsonObject(holder) || Object.hasOwn(holder, list))
-    return refuse('api.field.value', `The first line has \`${path}\` already, or no object at \`${field}\`.`, { path })
+    return refuse('api.field.value', `The first line has \`${path}\` already, or no object in its place.`, { path })
   const items: JsonObject[] = []
   for (const [index, line] of rest.entries()) {
     const item = parseLine(line, index + 2)
-    if (!item.ok) return { ...item, path: formatPath([field, list, index]) }
+    if (!item.ok) return { ...item, path: formatPath([...at, index]) }
     items.push(item.value)
   }
-  return accept({ ...head.value, [field]: { ...holder, [list]: items } })
+  const joined = { ...holder, [list]: items }
+  return accept(field === undefined ? joined : { ...head.value, [field]: joined })
 }
 
 function parseLine(line: string, number: number): Decision<JsonObject> {

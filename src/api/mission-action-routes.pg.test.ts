@@ -137,6 +137,31 @@ describe('actions on missions over HTTP', () => {
     ])
   })
 
+  test('[MIS-149] [MIS-379] a person edits the plan before the approval: the tasks are those of the edited plan, and the event says that it was edited', async () => {
+    const { at, id } = await create({}, 'draft')
+    const edited = { ...aPlan(planTask('draft'), planTask('extra', { depends_on: ['draft'] })), version: 2 }
+    const put = await ask('PUT', `${at}/plan`, edited)
+    assert.equal(put.status, 200, JSON.stringify(put.body))
+    await http.room.rest()
+    const gate = (await http.room.missionOf(id)).gate_command_id ?? ''
+    await http.room.settle(gate)
+    await http.room.rest()
+    assert.deepEqual(await http.room.statesOf(id), {}, 'nothing starts before the approval')
+    const approved = await post(`${at}/approve`, { reason: 'With one more.' })
+    assert.equal(approved.status, 200, JSON.stringify(approved.body))
+    await http.room.settle((await http.room.missionOf(id)).gate_command_id ?? '')
+    await settleAll(id)
+    await settleAll(id)
+    assert.deepEqual(await http.room.statesOf(id), { draft: 'completed', extra: 'completed' })
+    const told = (await http.room.eventsOf(id)).find(({ event_type }) => event_type === 'run_approved')
+    assert.deepEqual(told?.payload['modifications'], { edits: 1, plan_version: 2 })
+    const plain = await create({}, 'plain')
+    assert.equal((await post(`${plain.at}/approve`)).status, 200)
+    await http.room.settle((await http.room.missionOf(plain.id)).gate_command_id ?? '')
+    const unedited = (await http.room.eventsOf(plain.id)).find(({ event_type }) => event_type === 'run_approved')
+    assert.equal('modifications' in (unedited?.payload ?? { modifications: 0 }), false)
+  })
+
   test('[MIS-158] [MIS-157] [MIS-182] a cancel ends the mission from each of its six open states, in the name of the person', async () => {
     const states = ['pending', 'planning', 'awaiting_approval', 'running', 'paused', 'budget_exceeded'] as const
     for (const state of states) {

@@ -14,6 +14,7 @@ import {
   missionActionBody,
   type MissionDeps,
   missionPlan,
+  planLines,
   missionTaskView,
   missionView,
   pauseMission,
@@ -96,6 +97,7 @@ export const missionActionRoutes = routes({
     role: 'writer',
     params,
     body: [missionPlan, 'The whole plan'],
+    lines: { at: ['tasks'], max: planLines.max },
     answers: { 200: ['The mission.', missionView] },
     problems: [403, 404, 409],
     handle: ({ deps, principal, traceId, workspaceId, requestId, params: { mission_id: missionId }, body: plan }) =>

@@ -102,10 +102,16 @@ export const missionRoutes = routes({
   readMissionOutcomes: get('/missions/outcomes', {
     summary: 'Compare how tasks ended, by agent, model and type of task: success, cost, time and score',
     role: 'reader',
-    query: { task_type: z.enum(missionTaskTypes).optional() },
+    query: {
+      task_type: z.enum(missionTaskTypes).optional(),
+      suggest: z
+        .enum(['true', 'false'])
+        .optional()
+        .meta({ description: 'True: with the agents and models to prefer.' }),
+    },
     answers: { 200: ['The outcomes.', outcomesView] },
-    handle: async ({ deps, workspaceId, query: { task_type } }) =>
-      accept(await readOutcomes(deps.commands.db, workspaceId, task_type)),
+    handle: async ({ deps, workspaceId, query: { task_type, suggest } }) =>
+      accept(await readOutcomes(deps.commands.db, workspaceId, task_type, suggest === 'true')),
   }),
   getMission: get('/missions/{mission_id}', {
     summary: 'Get a mission with its plan, its tasks and the edges between them',

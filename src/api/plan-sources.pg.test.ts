@@ -28,14 +28,14 @@ describe('sources of plans over HTTP', () => {
     config: { autonomy: 'full_auto' },
     plan: { version: 1, strategy: 'mixed', estimated_cost: '4.50' },
   }
-  const post = async (lines: readonly (Body | string)[]) => {
+  const post = async (lines: readonly (Body | string)[], path = '/missions', method = 'POST') => {
     const headers = {
       authorization: `Bearer ${api.ours.people.writer.key}`,
       'content-type': 'application/x-ndjson',
       'x-workspace': 'main',
     }
     const body = lines.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join('')
-    const answer = await app.request('/missions', { method: 'POST', headers, body })
+    const answer = await app.request(path, { method, headers, body })
     return { status: answer.status, body: (await answer.json()) as Body }
   }
   const uuidOf = (id: unknown) => String(id).replace(/^.*_(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
@@ -86,6 +86,39 @@ from missions.orchestration_runs as r where r.id = $1`,
     const unknown = await post([head, ...lost])
     assert.equal(unknown.body['code'], 'missions.plan.invalid')
     assert.equal((unknown.body['facts'] as { count: number }).count, planLines.max)
+  })
+
+  test('[MIS-043] lines replace the plan of a mission and of a recipe, and are tried before', async () => {
+    room.plays.clear()
+    const tasks = Array.from({ length: 1_500 }, (_, index) => planTask(`t${index}`))
+    const { goal, plan } = head
+    const waiting = await post([{ goal, plan }, planTask('a')])
+    await room.settle(uuidOf(waiting.body['command_id']))
+    await room.rest()
+    const missionId = String(waiting.body['mission_id'])
+    const changed = await post([{ ...plan, version: 2 }, ...tasks], `/missions/${missionId}/plan`, 'PUT')
+    assert.equal(changed.status, 200, JSON.stringify(changed.body))
+    const [stored] = await room.rows<{ count: number }>(
+      `select jsonb_array_length(plan->'tasks') as count from missions.orchestration_runs where id = $1`,
+      [uuidOf(missionId)],
+    )
+    assert.equal(stored?.count, 1_500)
+    const twice = await post([{ ...plan, tasks: [] }, ...tasks], `/missions/${missionId}/plan`, 'PUT')
+    assert.deepEqual([twice.status, twice.body['path']], [422, 'tasks'])
+    const tried = await post([{ plan }, ...tasks], '/missions/preflight')
+    assert.deepEqual([tried.status, tried.body['tasks']], [200, 1_500])
+    const run = await room.run(aPlan(planTask('r')))
+    const key = api.ours.people.writer.key
+    const saved = await call(app, `/missions/mission_${run.id.replaceAll('-', '')}/save-recipe`, {
+      method: 'POST',
+      key,
+      headers: { 'x-workspace': 'main' },
+      body: { name: 'Long' },
+    })
+    const { recipe_id } = (await saved.json()) as { recipe_id: number }
+    const edited = await post([{ name: 'Longer', plan }, ...tasks], `/recipes/${recipe_id}`, 'PATCH')
+    assert.equal(edited.status, 200, JSON.stringify(edited.body))
+    assert.deepEqual([edited.body['name'], (edited.body['steps'] as Body[]).length], ['Longer', 1_500])
   })
 
   const ask = async (more: Body) => {

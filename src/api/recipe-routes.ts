@@ -89,6 +89,7 @@ export const recipeRoutes = routes({
     role: 'writer',
     params,
     body: [editRecipeBody, 'What changes'],
+    lines: planLines,
     answers: { 200: ['The recipe.', recipeDetailView] },
     problems: [400, 404],
     handle: ({ deps, workspaceId, params: { recipe_id }, body }) =>

@@ -94,7 +94,7 @@ type Description<Deps, Q extends Shape, P extends Shape> = {
 }
 
 /** A body of lines: the first is the body without the list at this path, and each of the others is one item of the list. */
-export type BodyLines = { readonly at: readonly [string, string]; readonly max: number }
+export type BodyLines = { readonly at: readonly [string] | readonly [string, string]; readonly max: number }
 
 type Handled<V> = Awaitable<Decision<V | Known<V>> | Response>
 
@@ -280,10 +280,10 @@ function configOf(
   }
 }
 
-const linesContent = ({ at: [field, list], max }: BodyLines) => ({
+const linesContent = ({ at, max }: BodyLines) => ({
   [LINES_TYPE]: {
     schema: z.string().meta({
-      description: `For long lists. The first line is the body without \`${field}.${list}\`; then one item a line, at most ${max}.`,
+      description: `For long lists. The first line is the body without \`${at.join('.')}\`; then one item a line, at most ${max}.`,
     }),
   },
 })

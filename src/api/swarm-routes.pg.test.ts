@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { authorityText } from '#kernel/agents/authority'
+import { canonicalJson } from '#kernel/canonical-json'
 import { encodeId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
 import { openDb } from '#store'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { testSwarms } from '#test/swarm-project'
@@ -159,6 +161,23 @@ describe('swarms over HTTP', () => {
         [true, false, false, false],
       )
       await forge(`authority_hash = '${hash}'`, middle)
+      assert.deepEqual(await faults(), [null, null, null])
+      // Its gates, what it may write into memory and its limits are in the manifest alone.
+      const manifest = runs[1]?.manifest ?? {}
+      const [skill] = manifest['skills'] as readonly JsonObject[]
+      const forgeManifest = (to: JsonObject) => {
+        const hashed = createHash('sha256').update(canonicalJson(to)).digest('hex')
+        return forge(`manifest = '${JSON.stringify(to)}', manifest_hash = '${hashed}'`, middle)
+      }
+      for (const change of [
+        { approval_gates: ['nothing'] },
+        { skills: [{ ...skill, memory_scope: { read: [], write: ['preference'] } }] },
+        { limits: { max_steps: 10, max_cost_units: null, deadline_minutes: 9_000 } },
+      ]) {
+        await forgeManifest({ ...manifest, ...change })
+        assert.deepEqual(await faults(), [null, 'other_event', null], Object.keys(change).join())
+      }
+      await forgeManifest(manifest)
       assert.deepEqual(await faults(), [null, null, null])
       await forge('max_steps = 2', last)
       assert.deepEqual(await faults(), [null, null, 'other_hash'])

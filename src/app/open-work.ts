@@ -7,6 +7,7 @@ import {
   agentsOfSwarms,
   checkAgents,
   checkToolsOfAgents,
+  forgetCalls,
   forgetMessages,
   openModels,
   openRunDrive,
@@ -207,7 +208,12 @@ export async function openWork(
   const declared = [...(project.agents ?? []), ...agentsOfSwarms(project.swarms ?? [])]
   const known = checkAgents(declared, runtimeNames, models.names)
   if (!known.ok) return known
-  const forgettables = [forgetMessages, forgetArtifacts(artifacts), ...(project.memory?.forgettables ?? [])]
+  const forgettables = [
+    forgetMessages,
+    forgetCalls,
+    forgetArtifacts(artifacts),
+    ...(project.memory?.forgettables ?? []),
+  ]
   const memory = await openMemory({ db, ...deps, ...project.memory, forgettables })
   if (!memory.ok) return memory
   const flow = openFlow(

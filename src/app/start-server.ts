@@ -1,5 +1,4 @@
 /** The running service: a worker with the HTTP API in front of it, opened in order and closed in reverse. */
-import { createHash } from 'node:crypto'
 import { createApi, serve, type ServedApi } from '#api'
 import { openAuthenticator } from '#domains/identity'
 import { openMcp } from '#mcp'
@@ -10,6 +9,7 @@ import { ensureAdminKey } from './admin-key.ts'
 import { type Closers, openClosers, openOrClose } from './lifecycle.ts'
 import type { Config } from './config.ts'
 import { keepHistory } from './history.ts'
+import { openInstallationKeys } from './installation-keys.ts'
 import { openHttpMetrics } from './metrics.ts'
 import { type Log, openLog } from './log.ts'
 import { openServerJobs } from './open-jobs.ts'
@@ -66,6 +66,7 @@ export async function openService(
   if (!base.ok) return base
   const { db } = base.value
   const identity = { db, ...deps }
+  const keyOf = await openInstallationKeys(db)
   const { keyFile, orgId } = await ensureAdminKey(identity, config.home, textId('trace', deps.randomBytes(16)))
   const watched = await watchHome(config, log)
   closers.add(() => watched.close())
@@ -88,6 +89,7 @@ export async function openService(
   const api = createApi({
     ...identity,
     ...servedBy(config, base.value),
+    cursorKey: keyOf('page cursor'),
     log,
     version,
     feed: { notices, channel: EVENTS_CHANNEL, onError },
@@ -95,7 +97,7 @@ export async function openService(
     mcp: openMcp({
       commands: base.value.work.commands,
       version,
-      stateKey: keyOf('concord mcp state', base.value.url),
+      stateKey: keyOf('mcp state'),
       closing: closing.signal,
       onError: (error) => log.warn({ err: error }, 'a request over MCP was refused'),
     }),
@@ -154,9 +156,8 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
   })
 }
 
-function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, work }: Base) {
+function servedBy(config: Config, { db, schemaVersion, project, telemetry, work }: Base) {
   return {
-    cursorKey: keyOf('concord page cursor', url),
     schemaVersions: async () => {
       const [row] = await db.query<{ version: number | null }>(
         'select max(number) as version from public.concord_migrations',
@@ -201,11 +202,6 @@ function providerOf({ jwtIssuer, jwtAudience, jwtJwksUrl, jwtLifetimeMax }: Conf
 /** A client of the Model Context Protocol asks the identity provider for a token for this address. */
 function oauthResourceOf({ jwtIssuer: issuer, mcpResource: resource }: Config) {
   return issuer === undefined || resource === undefined ? undefined : { issuer, resource }
-}
-
-/** Derived from the database, because every process on one database must open what the others have sealed. */
-function keyOf(purpose: string, url: string): Uint8Array {
-  return createHash('sha256').update(`${purpose}\n`).update(url).digest()
 }
 
 /** Listens for requests. If the port is taken, the refusal names the process that holds it. */

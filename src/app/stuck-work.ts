@@ -2,10 +2,20 @@
  * Lists, resumes and aborts work that gets no more turns, for operators. Opens the database for each call.
  * The transaction of an action also records it.
  */
+import { recordResumedRun } from '#domains/agents'
 import { APPROVAL_KIND, recordResumedApproval } from '#domains/approvals'
-import { abortCommand, COMMAND_KIND, listParked, type Operating, resumeCommand } from '#domains/commands'
+import {
+  abortCommand,
+  COMMAND_KIND,
+  listParked,
+  type Operating,
+  resumeCommand,
+  RUN_KIND,
+  SWARM_KIND,
+} from '#domains/commands'
 import { FIRING_KIND, recordResumedSchedule } from '#domains/command-schedules'
-import { decodeId, encodeId, isUuid, textId } from '#kernel/ids'
+import { MISSION_KIND, recordResumedMission } from '#domains/missions'
+import { decodeId, encodeId, type IdKind, isUuid, textId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Process, type Runtime, SCHEDULE_KIND } from '#runtime'
 import { type Db, openDb, type Tx } from '#store'
@@ -17,7 +27,7 @@ import { systemDeps } from './system-deps.ts'
 
 export type StuckWork = {
   readonly kind: string
-  /** The public id: `cmd_…` for a command. */
+  /** The public id: `cmd_…` for a command, `mission_…` for a mission. */
   readonly id: string
   readonly why: string
   readonly detail: string
@@ -78,6 +88,10 @@ async function resumeOne(
   if (process.kind === APPROVAL_KIND) await recordResumedApproval(tx, newId, by, { id: process.id, why, reason })
   if (process.kind === FIRING_KIND || process.kind === SCHEDULE_KIND)
     await recordResumedSchedule(tx, operating, by, { process, why, reason })
+  const at = operating.now()
+  if (process.kind === MISSION_KIND) await recordResumedMission(tx, by, { id: process.id, why, reason, at })
+  if (process.kind === RUN_KIND || process.kind === SWARM_KIND)
+    await recordResumedRun(tx, newId, by, { process, why, reason, at })
 }
 
 /** Ends the command without running it again. Completed effects stay; nothing is undone. */
@@ -121,8 +135,17 @@ async function listAll(runtime: Runtime, db: Db): Promise<readonly Found[]> {
   ]
 }
 
+/** The kinds whose processes have the id of a row, with the noun of their public id. */
+const nouns: Readonly<Record<string, IdKind>> = {
+  [COMMAND_KIND]: 'command',
+  [MISSION_KIND]: 'mission',
+  [RUN_KIND]: 'agent_run',
+  [SWARM_KIND]: 'swarm_run',
+}
+
 function shownId({ kind, id }: Process): string {
-  return kind === COMMAND_KIND ? encodeId('command', id) : id
+  const noun = nouns[kind]
+  return noun !== undefined && isUuid(id) ? encodeId(noun, id) : id
 }
 
 async function withRuntime<T>(

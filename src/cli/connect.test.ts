@@ -121,6 +121,17 @@ describe('connect', () => {
     )
   })
 
+  test('keeps an array of tables after our entry, and finds our entry with spaces', async () => {
+    const old =
+      '  [ mcp_servers.concord ]\n  url = "http://127.0.0.1:1/mcp"\n[[mcp_servers.concord.more]]\na = 1\n[[jobs]] # mine\nname = "x"\n\n[[jobs]]\nname = "y"\n'
+    const folder = await aFolder({ '.codex/config.toml': old })
+    assert.equal((await run(folder, 'codex', '--yes')).code, 0)
+    assert.equal(
+      await read(folder, '.codex/config.toml'),
+      '[[jobs]] # mine\nname = "x"\n\n[[jobs]]\nname = "y"\n\n[mcp_servers.concord]\nurl = "https://concord.example.com/mcp"\nbearer_token_env_var = "CONCORD_AGENT_KEY"\n',
+    )
+  })
+
   test('refuses a file that it cannot edit without a risk, and an unknown agent', async () => {
     const bad: [string, string, string][] = [
       ['claude-code', '.mcp.json', '{ // comment\n}'],

@@ -128,7 +128,9 @@ function jsonFormat(file: string, key: string, more: object = {}): Format {
   }
 }
 
-const OWN_TABLE = new RegExp(`^\\[mcp_servers\\.${ENTRY}(?:\\.[^\\]]*)?\\]`)
+/** Also of an array of tables. */
+const TABLE = /^\s*\[{1,2}[^\]]*\]{1,2}\s*(?:#.*)?$/
+const OWN_TABLE = new RegExp(`^\\s*\\[{1,2}\\s*mcp_servers\\s*\\.\\s*${ENTRY}\\s*(?:\\.[^\\]]*)?\\]`)
 const NO_CONTENT = /^\s*(?:#.*)?$/
 
 /** Splits off the tables of our entry. Comments after the last value of a table belong to the next one. */
@@ -137,7 +139,7 @@ function splitToml(text: string): { readonly own: readonly string[]; readonly re
   let isOwn = false
   const pending: string[] = []
   for (const line of text.split('\n')) {
-    if (/^\s*\[[^\]]*\]\s*(?:#.*)?$/.test(line)) {
+    if (TABLE.test(line)) {
       rest.push(...pending.splice(0))
       isOwn = OWN_TABLE.test(line)
     }

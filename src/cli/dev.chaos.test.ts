@@ -72,3 +72,30 @@ test('without a project dev is refused, up says that it has none, and both name 
   t.after(() => endProcess(up))
   assert.match(await up.line((line) => line.includes('project')), /none in this folder; `concord init` creates one/)
 })
+
+/** A project with one model and one agent that asks a model of this name. */
+const agentConfigOf = (prices: string, asked: string) => `import { defineAgent, modelConnector } from ${index}
+import { z } from 'zod'
+const model = modelConnector({ name: 'small', provider: 'fake', baseUrl: 'https://models.example.com/v1', model: 'fake-small', prices: ${prices},
+  contextTokens: 8000, outputTokensMax: 500 })
+const agent = defineAgent('Writes', { input: z.object({}), goal: 'Write.', role: 'worker', tools: [], model: { model: '${asked}' }, runtime: 'ai_sdk' })
+export default { catalog: [], models: [model], agents: [agent] }
+`
+
+test('a process whose agent names an unknown model, or whose model has no price, exits with 78 and says where', async (t) => {
+  const folder = await aFolder(t)
+  await symlink(join(import.meta.dirname, '../../node_modules'), join(folder, 'node_modules'))
+  const start = async (program: string, prices: string, asked: string) => {
+    await writeFile(join(folder, 'concord.config.ts'), agentConfigOf(prices, asked))
+    return spawnConcord([program], { env: { CONCORD_PORT: await freePort() }, cwd: folder }).ended
+  }
+  const known = `{ input: '0.15', output: '0.60' }`
+  const unknown = await start('up', known, 'smal')
+  assert.equal(unknown.code, 78, unknown.err)
+  assert.match(unknown.err, /There is no model "smal"[\s\S]*Did you mean `small`\?[\s\S]*agents\.model\.unknown/)
+  for (const prices of ['{}', `{ input: '0.15' }`, `{ input: 'free', output: '1' }`]) {
+    const unpriced = await start('up', prices, 'small')
+    assert.equal(unpriced.code, 78, unpriced.err)
+    assert.match(unpriced.err, /prices\.(input|output) must be a decimal/)
+  }
+})

@@ -7,7 +7,7 @@ import { type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, pathOf } from './client.ts'
 import { type Help, type Option, verb, type Verbs, type ViewOf } from './noun.ts'
-import { readWholePlan } from './plan-file.ts'
+import { bodyOf, readPlanFile } from './plan-file.ts'
 import type { Cli } from './terminal.ts'
 
 type MissionView = ViewOf<typeof missionView>
@@ -79,8 +79,8 @@ export function missionActionVerbs(cli: Cli): Verbs {
       ],
       examples: [`concord missions change-plan ${ID} --file plan.json`],
       async ask(id: string, { file }: { file: string }) {
-        const plan = await readWholePlan(cli.terminal, file)
-        return plan.ok ? askServer<MissionView>(cli, 'PUT', pathOf('mission', id, '/plan'), plan.value) : plan
+        const plan = await readPlanFile(cli.terminal, file)
+        return plan.ok ? askServer<MissionView>(cli, 'PUT', pathOf('mission', id, '/plan'), bodyOf(plan.value)) : plan
       },
       say: (mission) => [`${mission.mission_id} ${mission.state}\n`, noteOf(mission)],
     }),

@@ -4,7 +4,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { describeDuration } from '#kernel/duration'
 import { askServer, pathOf } from './client.ts'
 import { type Add, table, type TableColumns, verb, type ViewOf } from './noun.ts'
-import { readConfigFlag, readWholePlan } from './plan-file.ts'
+import { readConfigFlag, readPlanFile, withPlan } from './plan-file.ts'
 import type { Cli, Terminal } from './terminal.ts'
 
 type Preflight = ViewOf<typeof missionPreflightView>
@@ -18,14 +18,12 @@ export const missionPreflight = (cli: Cli, id: string): Add =>
     async ask(source: string, { config }: { config?: string }) {
       if (source.startsWith('mission_'))
         return askServer<Preflight>(cli, 'POST', pathOf('mission', source, '/preflight'))
-      const plan = await readWholePlan(cli.terminal, source)
+      const plan = await readPlanFile(cli.terminal, source)
       if (!plan.ok) return plan
       const settings = readConfigFlag(config)
       if (!settings.ok) return settings
-      return askServer<Preflight>(cli, 'POST', '/missions/preflight', {
-        plan: plan.value,
-        config: settings.value ?? {},
-      })
+      const body = withPlan({ config: settings.value ?? {} }, plan.value)
+      return askServer<Preflight>(cli, 'POST', '/missions/preflight', body)
     },
     say: (found) => formatPreflight(cli.terminal, found),
     judge: judgeReady,

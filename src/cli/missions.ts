@@ -47,6 +47,14 @@ const ofOutcomes = {
   score: ({ mean_score }: Outcome) => (mean_score === null ? '' : mean_score.toFixed(2)),
 }
 
+type Suggestion = NonNullable<Outcomes['suggestions']>['agents'][number] & { readonly what: string }
+const ofSuggestions = {
+  prefer: ({ what }: Suggestion) => what,
+  name: ({ name }: Suggestion) => name,
+  success: ({ completed, ended }: Suggestion) => `${completed}/${ended}`,
+  'at least': ({ success_at_least }: Suggestion) => `${Math.floor(success_at_least * 100)} %`,
+}
+
 type ForkFlags = { from: string; refire?: readonly string[]; file?: string; config?: string }
 
 export const missions = noun('plans of tasks towards a goal', (cli) => ({
@@ -127,11 +135,26 @@ export const missions = noun('plans of tasks towards a goal', (cli) => ({
   }),
   outcomes: verb({
     description: 'compare how tasks ended, by agent, model and type of task; best first',
-    options: [['--task-type <type>', 'only tasks of this type, like writing']],
-    examples: ['concord missions outcomes --task-type writing'],
-    ask: ({ taskType }: { taskType?: string }) =>
-      askServer<Outcomes>(cli, 'GET', `/missions/outcomes${queryOf({ task_type: taskType })}`),
-    say: ({ items }) => (items.length === 0 ? 'No task has ended yet.\n' : table(cli.terminal, ofOutcomes, items)),
+    options: [
+      ['--task-type <type>', 'only tasks of this type, like writing'],
+      ['--suggest', 'the agents and models to prefer'],
+    ],
+    examples: ['concord missions outcomes --task-type writing --suggest'],
+    ask: ({ taskType, suggest }: { taskType?: string; suggest?: boolean }) =>
+      askServer<Outcomes>(
+        cli,
+        'GET',
+        `/missions/outcomes${queryOf({ task_type: taskType, suggest: suggest ? 'true' : undefined })}`,
+      ),
+    say: ({ items, suggestions }) => {
+      if (items.length === 0) return 'No task has ended yet.\n'
+      if (!suggestions) return table(cli.terminal, ofOutcomes, items)
+      const named = [
+        ...suggestions.agents.map((each) => ({ what: 'agent', ...each })),
+        ...suggestions.models.map((each) => ({ what: 'model', ...each })),
+      ]
+      return table(cli.terminal, ofSuggestions, named)
+    },
   }),
   'fork <id>': verb({
     description: 'run a mission again from one of its tasks; the rest is carried over with its outputs',

@@ -30,28 +30,14 @@ export async function readPlanFile(terminal: Terminal, file: string): Promise<De
   return plan.ok ? accept({ plan: plan.value }) : plan
 }
 
-/** The plan as one object, for the requests that take no lines. */
-export async function readWholePlan(terminal: Terminal, file: string): Promise<Decision<JsonObject>> {
-  const read = await readPlanFile(terminal, file)
-  if (!read.ok) return read
-  const { plan, lines } = read.value
-  if (lines === undefined) return accept(plan)
-  const tasks: JsonObject[] = []
-  for (const [index, line] of lines.split('\n').entries()) {
-    if (line.trim() === '') continue
-    const task = parseNamed(`${file}:${index + 2}`, line)
-    if (!task.ok) return task
-    tasks.push(task.value)
-  }
-  return accept({ ...plan, tasks })
-}
-
 /** The settings of a mission. */
 export const readConfigFlag = (config: string | undefined): Decision<JsonObject | undefined> =>
   config === undefined ? accept(undefined) : parseNamed('--config', config)
 
-/** The body of a request with a plan: an object, or a text of lines. */
-export const withPlan = (fields: Readonly<Record<string, unknown>>, { plan, lines }: PlanFile): object | string => {
-  const body = { ...fields, plan }
-  return lines === undefined ? body : `${JSON.stringify(body)}\n${lines}`
-}
+/** A plan as the body of a request: an object, or a text of lines. */
+export const bodyOf = ({ plan, lines }: PlanFile, body: object = plan): object | string =>
+  lines === undefined ? body : `${JSON.stringify(body)}\n${lines}`
+
+/** The body of a request that has a plan among its fields. */
+export const withPlan = (fields: Readonly<Record<string, unknown>>, file: PlanFile): object | string =>
+  bodyOf(file, { ...fields, plan: file.plan })

@@ -6,7 +6,7 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, queryOf } from './client.ts'
 import { formatFacts } from './layout.ts'
 import { listVerb, noun, type PageFlags, paging, table, verb, type ViewOf, type When } from './noun.ts'
-import { readConfigFlag, readWholePlan } from './plan-file.ts'
+import { readConfigFlag, readPlanFile, withPlan } from './plan-file.ts'
 import type { Terminal } from './terminal.ts'
 import { sayTime } from './times.ts'
 
@@ -58,9 +58,10 @@ export const recipes = noun('plans of missions that can be run again', (cli) => 
     ],
     examples: ['concord recipes edit 12 --file plan.json --goal "Release {{version}}"'],
     async ask(id: string, { file, name, goal }: EditFlags) {
-      const plan = file === undefined ? accept(undefined) : await readWholePlan(cli.terminal, file)
+      const plan = file === undefined ? accept(undefined) : await readPlanFile(cli.terminal, file)
       if (!plan.ok) return plan
-      const body = fieldsOf({ name, description: goal, plan: plan.value })
+      const fields = fieldsOf({ name, description: goal })
+      const body = plan.value ? withPlan(fields, plan.value) : fields
       return askServer<RecipeView>(cli, 'PATCH', pathOfRecipe(id), body)
     },
     say: ({ variables }) => `variables: ${variables.length === 0 ? 'none' : variables.join(', ')}\n`,

@@ -79,7 +79,8 @@ export const failpointNames = [
   'agents.spawn_proposed',
   'agents.spawned',
   'agents.joining',
-  // missions: the gate is submitted, attempts are submitted or retried and not on record, a batch is written and not committed, attempts are on record, a mission has ended
+  // missions: the gate is submitted, attempts are submitted or retried and not on record, a batch is written and not committed, attempts are on record, a mission has ended,
+  // a claim is written and not committed, the reconciler has found a mission that stands still and has not woken it
   'missions.gate_submitted',
   'missions.attempts_submitted',
   'missions.attempts_retried',
@@ -100,6 +101,8 @@ export const failpointNames = [
   'flow.requeued',
   'flow.routed',
   'flow.version_written',
+  'missions.claim_written',
+  'missions.stall_found',
   // the history's archive: lines written, both files named, read back, rows deleted, committed
   'history.lines_written',
   'history.lines_named',

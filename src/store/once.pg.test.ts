@@ -94,6 +94,17 @@ describe('insertOnce', () => {
     }
   })
 
+  test('twenty concurrent callers whose id follows from the key: no caller fails on the id', async () => {
+    for (let round = 0; round < 60; round++) {
+      const row = aRow(`derived-${round}`)
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => insertOnce(opened.db, commands, row, created())),
+      )
+      assert.equal(answers.filter((answer) => answer.ok && answer.value.inserted).length, 1)
+      assert.ok(answers.every((answer) => answer.ok && answer.value.row.command_id === row.command_id))
+    }
+  })
+
   test('the same key with another request is refused, and the refusal names the first row', async () => {
     const first = await insertOnce(opened.db, commands, aRow('reused', 'one'), created())
     assert.ok(first.ok)

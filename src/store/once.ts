@@ -120,12 +120,10 @@ function returningOf<Row>(table: OnceTable<Row>): readonly string[] {
   return table.returning ?? Object.keys(table.columns)
 }
 
-/** Names the unique index, which may leave out rows without a key. */
-function conflictOn<Row>({ key }: OnceTable<Row>): string {
-  return `on conflict (${key.join(', ')}) where ${key.map((name) => `${name} is not null`).join(' and ')}`
-}
-
 /**
+ * The conflict names no index: the id may follow from the key, and of two concurrent inserts the later one may meet the id
+ * before the key. A conflict with the id of a row with another key ends in `store.once.unsettled`.
+ *
  * The second half reads with the snapshot of the whole statement: it does not see a row that was committed after the
  * statement began, although the insert conflicted with it. Then there is no row at all, and the caller repeats the statement.
  */
@@ -138,7 +136,7 @@ function compileInsertOnce<Row>(table: OnceTable<Row>, events: number): Bound<On
   const text = `with fresh as (
   insert into ${table.table} (${columns.map(([name]) => name).join(', ')})
   values (${Object.values(places).join(', ')})
-  ${conflictOn(table)} do nothing
+  on conflict do nothing
   returning *
 )${events > 0 ? `, logged as (\n  ${insertEvents(table, events, params)}\n)` : ''}
 select true as once_inserted, true as once_same, ${returning.map((name) => `f.${name}`).join(', ')} from fresh as f

@@ -112,6 +112,7 @@ export type Rows = {
     readonly deadline_at: Date | null
     readonly budget_account_id: string | null
     readonly invocation_id: string | null
+    readonly erasures: number
   }
   'concord.approvals': {
     readonly approval_id: string
@@ -824,6 +825,10 @@ export type Rows = {
     readonly created_at: Date
     readonly ended_at: Date | null
   }
+  'identity.installation': {
+    readonly only_row: boolean
+    readonly secret: string
+  }
   'identity.messages': {
     readonly id: string
     readonly org_id: string
@@ -915,6 +920,19 @@ export type Rows = {
     readonly completed_at: Date | null
     readonly created_at: Date
     readonly updated_at: Date
+  }
+  'missions.orchestration_auxiliaries': {
+    readonly key: string
+    readonly run_id: string
+    readonly workspace_id: string
+    readonly kind: 'planner' | 'before_run' | 'after_run' | 'verifier'
+    readonly task_id: string | null
+    readonly attempt: number | null
+    readonly command_id: string | null
+    readonly cost: string
+    readonly tokens: number
+    readonly error: string | null
+    readonly settled_at: Date | null
   }
   'missions.orchestration_events': {
     readonly id: string

@@ -286,6 +286,7 @@ grant usage on schema missions to concord_app;
 grant usage on schema missions to concord_engine;
 create domain missions.actor_type as character varying(20) constraint actor_type_ck CHECK (((VALUE)::text = ANY ((ARRAY['system'::character varying, 'coordinator'::character varying, 'agent'::character varying, 'verifier'::character varying, 'human'::character varying, 'reconciler'::character varying])::text[])));
 create domain missions.agent_type as character varying(20) constraint agent_type_ck CHECK (((VALUE)::text = ANY ((ARRAY['roster'::character varying, 'contractor'::character varying])::text[])));
+create domain missions.auxiliary_kind as character varying(20) constraint auxiliary_kind_ck CHECK (((VALUE)::text = ANY ((ARRAY['planner'::character varying, 'before_run'::character varying, 'after_run'::character varying, 'verifier'::character varying])::text[])));
 create domain missions.card_status as character varying(20) constraint card_status_ck CHECK (((VALUE)::text = ANY ((ARRAY['inbox'::character varying, 'assigned'::character varying, 'in_progress'::character varying, 'review'::character varying, 'done'::character varying])::text[])));
 create domain missions.cost as numeric(10,6) constraint cost_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE <= 9999.999999)));
 create domain missions.dependency_type as character varying(20) constraint dependency_type_ck CHECK (((VALUE)::text = ANY ((ARRAY['data'::character varying, 'ordering'::character varying])::text[])));
@@ -433,6 +434,7 @@ create table concord.agent_runs (
   deadline_at           concord.finite_time,
   budget_account_id     uuid,
   invocation_id         uuid,
+  erasures              integer                      not null default 0,
   constraint agent_runs_pk PRIMARY KEY (agent_run_id),
   constraint agent_runs_workspace_uq UNIQUE (workspace_id, agent_run_id),
   constraint agent_runs_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
@@ -471,6 +473,7 @@ comment on column concord.agent_runs.delegable_tools is 'Tools that a child may 
 comment on column concord.agent_runs.labels is 'What the run has read that must be known when it acts; only added to.';
 comment on column concord.agent_runs.cost_units is 'Spent by the run itself.';
 comment on column concord.agent_runs.invocation_id is 'The request of the parent; null for a run that a command started.';
+comment on column concord.agent_runs.erasures is 'How often messages of the run were erased while it was open.';
 
 create table concord.approvals (
   approval_id           uuid                    not null,
@@ -785,6 +788,7 @@ create table concord.connector_invocations (
 CREATE INDEX connector_invocations_command_ix ON concord.connector_invocations USING btree (command_id);
 CREATE INDEX connector_invocations_limits_ix ON concord.connector_invocations USING btree (connector_name, created_at);
 CREATE INDEX connector_invocations_list_ix ON concord.connector_invocations USING btree (connector_name, workspace_id, connector_invocation_id);
+CREATE UNIQUE INDEX connector_invocations_model_try_uq ON concord.connector_invocations USING btree (command_id, idempotency_key, attempt) WHERE ((idempotency_key)::text ~ '^agent:[0-9a-f-]{36}:model:[0-9]+:[0-9]+$'::text);
 alter table concord.connector_invocations enable row level security, force row level security;
 create policy connector_invocations_app on concord.connector_invocations as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 create policy connector_invocations_engine on concord.connector_invocations as permissive for all to concord_engine using (true) with check (true);
@@ -1765,6 +1769,18 @@ grant select on identity.delegations to concord_app;
 comment on table identity.delegations is 'Until when a person may decide in the place of another.';
 comment on column identity.delegations.made_by is 'Who made it, and the issuers of that person.';
 
+create table identity.installation (
+  only_row boolean not null default true,
+  secret   text    not null,
+  constraint installation_pk PRIMARY KEY (only_row),
+  constraint installation_only_row_ck CHECK (only_row),
+  constraint installation_secret_ck CHECK ((secret ~ '^[0-9a-f]{64}$'::text))
+);
+alter table identity.installation enable row level security, force row level security;
+create policy installation_engine on identity.installation as permissive for all to concord_engine using (true) with check (true);
+grant select on identity.installation to concord_engine;
+comment on table identity.installation is 'One row. Its secret signs what every process of the installation must be able to read.';
+
 create table identity.messages (
   id         uuid                     not null,
   org_id     uuid                     not null,
@@ -1985,6 +2001,38 @@ create policy board_tasks_engine on missions.board_tasks as permissive for all t
 grant insert, select, update on missions.board_tasks to concord_app;
 grant insert, select, update on missions.board_tasks to concord_engine;
 comment on table missions.board_tasks is 'The cards of the board. The cards of a mission follow its rows and never steer them.';
+
+create table missions.orchestration_auxiliaries (
+  key          character varying(255)  not null,
+  run_id       uuid                    not null,
+  workspace_id uuid                    not null,
+  kind         missions.auxiliary_kind not null,
+  task_id      uuid,
+  attempt      missions.ordinal,
+  command_id   uuid,
+  cost         missions.cost           not null default 0,
+  tokens       concord.count_from_zero not null default 0,
+  error        text,
+  settled_at   concord.finite_time,
+  constraint orchestration_auxiliaries_pk PRIMARY KEY (key),
+  constraint orchestration_auxiliaries_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint orchestration_auxiliaries_run_fk FOREIGN KEY (run_id, workspace_id) REFERENCES missions.orchestration_runs(id, workspace_id) ON DELETE CASCADE,
+  constraint orchestration_auxiliaries_task_fk FOREIGN KEY (task_id, run_id) REFERENCES missions.orchestration_tasks(id, run_id) ON DELETE CASCADE,
+  constraint orchestration_auxiliaries_task_ck CHECK (((((kind)::text = 'planner'::text) = (task_id IS NULL)) AND ((task_id IS NULL) = (attempt IS NULL))))
+);
+CREATE INDEX orchestration_auxiliaries_command_ix ON missions.orchestration_auxiliaries USING btree (command_id) WHERE (command_id IS NOT NULL);
+CREATE INDEX orchestration_auxiliaries_open_ix ON missions.orchestration_auxiliaries USING btree (run_id, kind) WHERE (settled_at IS NULL);
+CREATE INDEX orchestration_auxiliaries_run_ix ON missions.orchestration_auxiliaries USING btree (run_id);
+CREATE INDEX orchestration_auxiliaries_task_ix ON missions.orchestration_auxiliaries USING btree (task_id) WHERE (task_id IS NOT NULL);
+alter table missions.orchestration_auxiliaries enable row level security, force row level security;
+create policy orchestration_auxiliaries_app on missions.orchestration_auxiliaries as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy orchestration_auxiliaries_engine on missions.orchestration_auxiliaries as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on missions.orchestration_auxiliaries to concord_app;
+grant insert, select, update on missions.orchestration_auxiliaries to concord_engine;
+comment on table missions.orchestration_auxiliaries is 'The commands of a mission beside its attempts, from their to-do until their cost is counted.';
+comment on column missions.orchestration_auxiliaries.key is 'The idempotency key of the command.';
+comment on column missions.orchestration_auxiliaries.command_id is 'Null: the command has yet to be submitted.';
+comment on column missions.orchestration_auxiliaries.error is 'Why the command could not be submitted.';
 
 create table missions.orchestration_events (
   id         bigint                 not null default nextval('missions.orchestration_events_id_seq'::regclass),

@@ -39,13 +39,20 @@ export type Installation = {
   close(): Promise<void>
 }
 
-export type InstallationOptions = { readonly seed: string; readonly latencyMs?: number; readonly embedded?: boolean }
+export type InstallationOptions = {
+  readonly seed: string
+  readonly latencyMs?: number
+  readonly embedded?: boolean
+  /** The model of the agents of the project; without it the project has none. */
+  readonly modelUrl?: string
+}
 
 /** `embedded`: the product opens its own Postgres in its own home and restarts it. */
 export async function openInstallation({
   seed,
   latencyMs = 0,
   embedded = false,
+  modelUrl,
 }: InstallationOptions): Promise<Installation> {
   const folder = await mkdtemp(join(tmpdir(), 'concord-chaos-'))
   // Under root the server runs as another user, who needs access to the folder.
@@ -65,6 +72,7 @@ export async function openInstallation({
     CONCORD_RATE_LIMIT: '1000000',
     CONCORD_POOL_MAX: '20',
     OUTSIDE_URL: provider.url,
+    ...(modelUrl === undefined ? {} : { MODEL_URL: modelUrl }),
     ...(embedded ? {} : { DATABASE_URL: postgres.url }),
   }
   const db = openDb({ url: inConcord(postgres.superuserUrl), poolMax: 2, applicationName: 'concord-judge' })

@@ -7,7 +7,7 @@ import { encodeId } from '#kernel/ids'
 import { findBrokenInvariants } from '#domains/commands'
 import { runConcord } from '#test/concord-process'
 import type { Installation } from './installation.ts'
-import { type Op, stories } from './people.ts'
+import { dueActs, type Op, stories } from './people.ts'
 import type { Book } from './provider-process.ts'
 
 export type Verdict = {
@@ -43,11 +43,10 @@ type Stored = { readonly command_id: string; readonly status: string; readonly t
 export async function waitForRest(installation: Installation, restMs = REST_MS): Promise<void> {
   const giveUpAt = performance.now() + restMs
   while (performance.now() < giveUpAt) {
-    // A pending approval, and a failed first run that will be retried, are not the end.
+    // What people have still to do is not the end: a failed first run is retried, and a payment that is regretted is undone.
     const open = await installation.db
       .query(
-        `select from concord.commands as c where c.completed_at is null
-   or (c.task_name = 'Pay on the second run' and c.status = 'failed' and c.attempt = 1) limit 1`,
+        `select from concord.commands as c where c.completed_at is null union all select from (${dueActs}) as due limit 1`,
       )
       .catch(() => [{}])
     if (open.length === 0) return

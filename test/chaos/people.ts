@@ -167,7 +167,7 @@ const signalOf = (key: string) => ({ name: 'pay.agreed', key, id: `signal ${key}
 type Due = { readonly act: Exclude<Op['act'], 'submit'>; readonly id: string; readonly key: string }
 
 /** The entries of the inbox and of the list of commands. */
-const dueActs = `
+export const dueActs = `
 select 'approve' as act, a.approval_id as id, '' as key from concord.approvals as a where a.status = 'pending' and a.domain_effect_id is null
 union all select 'reconcile', a.approval_id, e.idempotency_key from concord.approvals as a
   join concord.domain_effects as e on e.domain_effect_id = a.domain_effect_id where a.status = 'pending'

@@ -6,7 +6,7 @@ import { freezeServer } from './freeze-server.ts'
 import { killAtPoints } from './kill-points.ts'
 import { killEmbedded } from './kill-embedded.ts'
 import { killMigration } from './kill-migration.ts'
-import { killMissions, missionPoints } from './kill-missions.ts'
+import { everyMissionPoint, killMissions } from './kill-missions.ts'
 import { killPostmaster } from './kill-postmaster.ts'
 import { killScheduler } from './kill-scheduler.ts'
 import { killSchedules } from './kill-schedules.ts'
@@ -29,6 +29,8 @@ const { values, positionals } = readFlags({
     rounds: { type: 'string' },
     seed: { type: 'string', default: 'chaos' },
     only: { type: 'string' },
+    each: { type: 'string', default: '1' },
+    tasks: { type: 'string', default: '200' },
     help: { type: 'boolean' },
   },
 })
@@ -73,10 +75,11 @@ const stories: Readonly<Record<string, Story>> = {
       killMissions({
         seed,
         missions,
-        tasksMax: 200,
+        tasksMax: Number(values.tasks),
         inFlight: Math.min(100, missions),
-        points: missionPoints.map((point) => [point]),
-        together: 8,
+        points: everyMissionPoint.map((point) => [point]),
+        together: Math.min(8, missions),
+        each: Number(values.each),
         kills: Math.ceil(missions / 10),
         onKill,
       }),
@@ -99,8 +102,14 @@ function tellKill(kills: readonly Kill[]): void {
 }
 
 const chosen = stories[story]
-if (values.help === true || !chosen || !/^\d{1,6}$/.test(values.rounds ?? '1')) {
-  process.stdout.write(`npm run chaos -- [${Object.keys(stories).join('|')}] [--rounds n] [--seed text]\n`)
+if (
+  values.help === true ||
+  !chosen ||
+  [values.rounds ?? '1', values.each, values.tasks].some((text) => !/^\d{1,6}$/.test(text))
+) {
+  process.stdout.write(
+    `npm run chaos -- [${Object.keys(stories).join('|')}] [--rounds n] [--seed text] [--each n] [--tasks n]\n`,
+  )
   process.exit(values.help === true ? 0 : 64)
 }
 const why = chosen.whyNot?.()

@@ -1,6 +1,6 @@
 /**
- * Stops all agents while their payments are under way, and kills the server with -9 around the stop and around its lift. Nothing of an agent begins between the
- * commits of the two, everything comes to rest, and after the lift every payment is made once.
+ * Stops all agents while their payments and the model calls of their runs and swarms are under way, and kills the server with -9 around the stop and around its lift.
+ * Nothing of an agent begins between the commits of the two, everything comes to rest within 30 s, and after the lift every payment is made once.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createApiKey } from '#domains/identity'
@@ -8,6 +8,8 @@ import { byPerson } from '#kernel/actor'
 import { actionKey } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
 import { openChance } from '#test/chance'
+import { startModel } from '#test/fake-model'
+import { MODEL, PAYING_RUN, PAYING_SWARM, payingScripts } from '../support/projects/paying-agents.ts'
 import { accepted, aPerson, aWorld, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import { type Installation, kill, openInstallation } from './installation.ts'
@@ -25,9 +27,19 @@ export type StopReport = Verdict & {
   readonly begunLate: readonly string[]
   /** From the first look that found the stop in force until nothing of an agent was under way, in the slowest round. */
   readonly restMs: number
+  /** Rounds in which something of an agent was under way for longer than 30 s after the stop. */
+  readonly lateRest: readonly string[]
+  /** Runs of agents and swarms, and the calls of their model. */
+  readonly runs: number
+  readonly swarms: number
+  readonly modelCalls: number
 }
 
 const BATCH = 24
+/** Of each round, beside the agents with keys. */
+const [RUNS, SWARMS] = [4, 2]
+/** The promise of a stop: after this time nothing of an agent is under way. */
+const REST_MS = 30_000
 const TOOL = 'Pay as agent'
 
 export async function stopUnderLoad({
@@ -40,10 +52,12 @@ export async function stopUnderLoad({
   readonly onRound?: (done: number) => void
 }): Promise<StopReport> {
   const chance = openChance(seed)
-  const installation = await openInstallation({ seed, latencyMs: 150 })
+  const model = await startModel(payingScripts)
+  const installation = await openInstallation({ seed, latencyMs: 150, modelUrl: model.url })
   const { db } = installation
   const history: Op[] = []
   const begunLate: string[] = []
+  const lateRest = new Map<number, string>()
   const counts = { kills: 0, waited: 0, turnedAway: 0, restMs: 0 }
   let server = await installation.serve()
   const worker = installation.work()
@@ -61,11 +75,19 @@ export async function stopUnderLoad({
   }
   const propose = async (name: string) => {
     const asked = { tool_name: TOOL, payload: { note: 'n' }, reason: 'A test.', idempotency_key: name }
-    const { status, commandId } = await send('/agent-actions', agent, asked)
+    return note(actionKey(name), await send('/agent-actions', agent, asked))
+  }
+  /** A run or a swarm, which people start. */
+  const begin = async (name: string) => {
+    const task_name = name.includes('swarm') ? PAYING_SWARM : PAYING_RUN
+    const asked = { task_name, payload: { note: name }, idempotency_key: name }
+    return note(name, await send('/commands', admin, asked))
+  }
+  const note = (key: string, { status, commandId }: Awaited<ReturnType<typeof send>>) => {
     const outcome = status === null || status >= 500 ? 'info' : status < 300 ? 'ok' : 'fail'
     if (status === 409) counts.turnedAway++
     const of = commandId === undefined || outcome !== 'ok' ? {} : { commandId }
-    history.push({ act: 'submit', key: actionKey(name), outcome, status, ...of })
+    history.push({ act: 'submit', key, outcome, status, ...of })
     return outcome
   }
   /** The work goes on until somebody kills the server; then another one starts. */
@@ -89,9 +111,16 @@ export async function stopUnderLoad({
   try {
     for (let round = 0; round < rounds; round++) {
       const names = Array.from({ length: BATCH }, (_, n) => `${seed}-${round}-${n}`)
+      const started = [
+        ...Array.from({ length: RUNS }, (_, n) => `${seed}-${round}-run-${n}`),
+        ...Array.from({ length: SWARMS }, (_, n) => `${seed}-${round}-swarm-${n}`),
+      ]
       const before = await countBegun(installation)
-      const proposed = names.map(propose)
-      await until(async () => (await countBegun(installation)) > before, 'payments under way')
+      const proposed = [...started.map(begin), ...names.map(propose)]
+      await until(
+        async () => (await countBegun(installation)) > before && (await countAsking(installation)) > 0,
+        'payments and model calls under way',
+      )
       const stopping = stop()
       // The kill comes during the stop in some rounds, and after it in the others.
       if (round % 2 === 0) await stopping
@@ -101,13 +130,20 @@ export async function stopUnderLoad({
         if (!(await isAsked('Stop Agents'))) await stop()
         return false
       }, 'a stop in force')
-      const [from, begun] = [performance.now(), await countBegun(installation)]
+      const from = performance.now()
+      const [begun, asked] = [await countBegun(installation), await countAsked(installation)]
       const late = await Promise.all(Array.from({ length: 4 }, (_, n) => propose(`${seed}-${round}-late-${n}`)))
       if (late.includes('ok')) begunLate.push(`round ${round}: a proposal was accepted during the stop`)
-      await until(async () => (await countUnderWay(installation)) === 0, 'rest of all agents')
+      await until(async () => {
+        const open = await listUnderWay(installation)
+        if (open.length > 0 && performance.now() - from > REST_MS) lateRest.set(round, open.join(', '))
+        return open.length === 0
+      }, 'rest of all agents')
       counts.restMs = Math.max(counts.restMs, Math.round(performance.now() - from))
       counts.waited += await countWaiting(installation)
       const after = await countBegun(installation)
+      const askedAfter = await countAsked(installation)
+      if (askedAfter !== asked) begunLate.push(`round ${round}: ${askedAfter - asked} model calls before the lift`)
       if (after !== begun) begunLate.push(`round ${round}: ${begun} attempts at the stop, ${after} before the lift`)
 
       if (chance.whole(2) === 0) await killDuring(lift())
@@ -119,18 +155,27 @@ export async function stopUnderLoad({
       // What the kill or the stop cut off is proposed again with its key.
       const clear = new Set(history.filter(({ outcome }) => outcome === 'ok').map(({ key }) => key))
       await Promise.all(names.filter((name) => !clear.has(actionKey(name))).map(propose))
+      await Promise.all(started.filter((name) => !clear.has(name)).map(begin))
       await waitForRest(installation)
       onRound(round + 1)
     }
     begunLate.push(...(await listBegunLate(installation)))
     const [stops] = await db.query<{ count: number }>('select count(*)::int as count from concord.stops')
-    return { stops: stops?.count ?? 0, ...counts, begunLate, ...(await judge(installation, history)) }
+    const ran = await countRuns(installation)
+    const of = { stops: stops?.count ?? 0, ...counts, ...ran, modelCalls: await countAsked(installation) }
+    return {
+      ...of,
+      begunLate,
+      lateRest: [...lateRest].map(([round, what]) => `round ${round}: ${what}`),
+      ...(await judge(installation, history)),
+    }
   } finally {
     for (const { child, ended } of [server, worker]) {
       child.kill('SIGTERM')
       await ended
     }
     await installation.close()
+    await model.close()
   }
 }
 
@@ -150,8 +195,33 @@ const countOf = async ({ db }: Installation, what: string, where: string): Promi
   return row?.count ?? 0
 }
 const countBegun = (of: Installation) => countOf(of, 'sum(e.attempt)', 'true')
-const countUnderWay = (of: Installation) =>
-  countOf(of, 'count(*)', `c.completed_at is null and c.status not in ('blocked', 'validated')`)
+
+/** Commands that do not wait for the lift, and calls of the model. A Spawn Subagent only waits for its child. */
+async function listUnderWay({ db }: Installation): Promise<readonly string[]> {
+  const rows = await db.query<{ what: string }>(
+    `select c.command_id || ' ' || c.task_name || ' is ' || c.status as what from concord.commands as c
+      where c.context->>'run_as' = 'agent' and c.completed_at is null and c.status not in ('blocked', 'validated') and c.command_type <> 'spawn_subagent'
+     union all
+     select r.agent_run_id || ' has a turn' from concord.agent_runs as r where r.turn_token is not null`,
+  )
+  return rows.map(({ what }) => what)
+}
+const countInvocations = async ({ db }: Installation, where: string): Promise<number> => {
+  const [row] = await db.query<{ count: number }>(
+    `select count(*)::int as count from concord.connector_invocations as i where i.connector_name = $1 and ${where}`,
+    [MODEL],
+  )
+  return row?.count ?? 0
+}
+const countAsked = (of: Installation) => countInvocations(of, 'true')
+const countAsking = (of: Installation) => countInvocations(of, `i.status = 'started'`)
+
+async function countRuns({ db }: Installation): Promise<{ readonly runs: number; readonly swarms: number }> {
+  const [row] = await db.query<{ runs: number; swarms: number }>(
+    `select (select count(*)::int from concord.agent_runs where swarm_run_id is null) as runs, (select count(*)::int from concord.swarm_runs) as swarms`,
+  )
+  return row ?? { runs: 0, swarms: 0 }
+}
 const countWaiting = (of: Installation) => countOf(of, 'count(distinct c.command_id)', 'c.completed_at is null')
 
 /** The locks put begins and stops in one order, which is that of their journal rows. */

@@ -54,6 +54,39 @@ test('concord stuck lists the work that waits for a person, doctor counts it, an
   assert.match((await concord('stuck')).err, /Nothing is stuck\./)
 })
 
+test('concord stuck shows missions and runs by their public ids, and a resume of a mission is in its log', async (t) => {
+  const { owner, concord, room } = await openOperatedRoom(t)
+  assert.deepEqual(JSON.parse((await concord('--json', 'stuck')).out), { items: [] })
+  const missionId = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405177'
+  const commandId = await room.submit({ subject: 's', decide: 'require_approval' })
+  await room.rows(
+    `insert into missions.orchestration_runs (id, workspace_id, title, goal, created_by, command_id) values ($1, $2, 'x', 'x', 'user:ada', $3)`,
+    [missionId, room.tenant.workspace.id, commandId],
+  )
+  const others = { agent_run: 'agent', swarm_run: 'swarm' }
+  for (const kind of ['mission', ...Object.keys(others)])
+    await owner.query('select runtime.abort($1, $2, $3)', [kind, missionId, 'a test'])
+  const shown = missionId.replaceAll('-', '')
+  const { items } = JSON.parse((await concord('--json', 'stuck')).out) as Listed
+  assert.deepEqual(
+    items.map(({ id }) => id).toSorted(),
+    ['agent', 'mission', 'swarm'].map((prefix) => `${prefix}_${shown}`),
+  )
+  assert.match((await concord('stuck', 'resume', `mission_${shown}`)).out, /mission_\w+ +mission +aborted/)
+  const told = await room.rows<{ payload: { action_taken: string; entity_id: string }; actor_id: string }>(
+    `select payload, actor_id from missions.orchestration_events where run_id = $1 and event_type = 'stall_detected'`,
+    [missionId],
+  )
+  assert.deepEqual(
+    told.map(({ payload, actor_id }) => [
+      payload.entity_id,
+      payload.action_taken.startsWith('resumed (aborted)'),
+      actor_id,
+    ]),
+    [[`mission_${shown}`, true, `operator:${userInfo().username}`]],
+  )
+})
+
 test('[D3] doctor names an approval that too few people can decide, and what to do', async (t) => {
   const { room, concord } = await openOperatedRoom(t)
   // The first call creates the tables of the runtime.

@@ -6,6 +6,7 @@ import {
   type AgentDeps,
   type AgentRuntime,
   envelopeFacts,
+  forgetCalls,
   forgetMessages,
   aiSdkRuntime,
   type ModelDefinition,
@@ -58,7 +59,7 @@ export async function openAgentRoom(
   const opened = on ? undefined : await openTestDb({ role: 'concord_engine', poolMax: 6 })
   const clock = on?.clock ?? aWorld(opened?.db as Db)
   const folder = await aBlobFolder()
-  const memory = accepted(await openMemory({ ...clock, forgettables: [forgetMessages], schemas }))
+  const memory = accepted(await openMemory({ ...clock, forgettables: [forgetMessages, forgetCalls], schemas }))
   const { db, now, newId } = clock
   const store = openDiskStore({ folder, newId, contentBytesMax: CONTENT_BYTES_MAX })
   const artifacts: ArtifactDeps = { db, now, newId, types: testArtifactTypes, stores: [store] }

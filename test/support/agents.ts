@@ -9,6 +9,7 @@ import { readConfig } from '../../src/app/config.ts'
 import { openLog } from '../../src/app/log.ts'
 import { openArtifacts } from '../../src/app/open-artifacts.ts'
 import { openWork } from '../../src/app/open-work.ts'
+import type { AgentDeps } from '../../src/domains/agents/index.ts'
 import { writeArtifact } from '../../src/domains/artifacts/index.ts'
 import {
   actingFor,
@@ -136,7 +137,10 @@ export async function openAgentApi(invited: CountedInvited = 'by_others'): Promi
   const api = await openTestApi()
   const more = () => [...agentTools(), ...stopDefinitions(() => room.world)]
   const room: TestRoom = openRoomOn(api.world, api.ours, countingInvited(invited), more)
-  const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
+  const none = new Map()
+  const models = { call: () => Promise.reject(new Error('There is no model.')), find: () => undefined }
+  const agents = { commands: room.world, agents: none, swarms: none, runtimes: none, models } as unknown as AgentDeps
+  const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [], agents } })
   const writer = api.ours.people.writer.key
   const ask = async (path: string, method: string, body: unknown, key: string): Promise<Answer> => {
     const asked = call(app, path, {

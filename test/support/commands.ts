@@ -1,6 +1,11 @@
 /** A room of commands with a runtime that a test steps, and a person who decides. */
 import { randomBytes } from 'node:crypto'
-import { type ApprovalDeps, type CountedInvited, openApprovalTypes } from '../../src/domains/approvals/index.ts'
+import {
+  type ApprovalDeps,
+  type CountedInvited,
+  decideApproval,
+  openApprovalTypes,
+} from '../../src/domains/approvals/index.ts'
 import {
   anyHost,
   approvalTypesOf,
@@ -16,6 +21,7 @@ import {
   submitCommand,
   type SubmitCommand,
 } from '../../src/domains/commands/index.ts'
+import { byPerson } from '../../src/kernel/actor.ts'
 import { fenceToken, type Next, type Process } from '../../src/runtime/index.ts'
 import type { Db } from '../../src/store/db.ts'
 import { FakeProvider } from './fake-providers.ts'
@@ -190,6 +196,16 @@ export function decider(room: TestRoom) {
   return { ...room.tenant.people.admin.principal, orgRoles: ['owner', 'chief', 'operator', 'approver'] }
 }
 
+/** The states of a command, in their order. */
+export async function pathOf(room: TestRoom, commandId: string): Promise<readonly string[]> {
+  const moves = await room.rows<{ from: string; to: string }>(
+    `select payload->>'from' as from, payload->>'to' as to from concord.domain_events
+      where command_id = $1 and event_type = 'status_changed' and payload->>'target_type' = 'command' order by seq`,
+    [commandId],
+  )
+  return [...moves.slice(0, 1).map(({ from }) => from), ...moves.map(({ to }) => to)]
+}
+
 export async function pendingOf(room: TestRoom, commandId: string): Promise<string> {
   const [row] = await room.rows<{ approval_id: string }>(
     `select approval_id from concord.approvals where command_id = $1 and status = 'pending'`,
@@ -197,6 +213,13 @@ export async function pendingOf(room: TestRoom, commandId: string): Promise<stri
   )
   if (!row) throw new Error('The command has no pending approval.')
   return row.approval_id
+}
+
+/** Answers the open approval of the command. */
+export async function answer(room: TestRoom, commandId: string, decision: 'approved' | 'rejected'): Promise<void> {
+  const approvalId = await pendingOf(room, commandId)
+  const said = { workspaceId: room.tenant.workspace.id, approvalId, decision, reason: 'so' }
+  accepted(await decideApproval(room.approvals, byPerson(decider(room), TRACE), said))
 }
 
 /** Finds commands whose status differs from their last event, whose history has a gap, or whose effects are inconsistent. */

@@ -160,6 +160,19 @@ export const testSwarms = [
     coordinator: { ...lead, allowed_child_roles: ['manager'] },
   }),
   swarm('by_people', 'parallel', 'human_review', [writer('a')]),
+  swarm('carved', 'parallel', 'human_review', [writer('a', { max_cost_units: 4, deadline_minutes: 30 })], {
+    limits: { max_agents: 20, max_cost_units: 10, deadline_minutes: 60 },
+    runtime: playedBy(calls([{ tool: 'request_approval', question: 'ok?' }])),
+  }),
+  swarm(
+    'poor_child',
+    'parallel',
+    'all_success',
+    [writer('a'), agent('b', costly, 'worker', { max_cost_units: 1, required: false })],
+    {
+      limits: { max_cost_units: 10 },
+    },
+  ),
   swarm(
     'by_people_paid',
     'parallel',

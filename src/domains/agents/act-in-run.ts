@@ -74,7 +74,9 @@ export async function actInRun(deps: AgentDeps, principal: Principal, input: Act
     reason: input.reason,
   }
   // A refusal is on record, so it is committed.
-  const { taken } = await deps.commands.db.transaction(async (tx) => ({ taken: await takeStep(deps, tx, input, call) }))
+  const { taken } = await deps.commands.db.transaction(async (tx) => ({
+    taken: await takeStep(deps, tx, principal, input, call),
+  }))
   if (!taken.ok) return taken
   // A submit inside a transaction tells no worker of the commit. The command is due in any case.
   if (taken.value.isNew)
@@ -90,6 +92,7 @@ type Taken = { readonly stepIndex: number; readonly commandId: string; readonly 
 async function takeStep(
   deps: AgentDeps,
   tx: Tx,
+  { role: roleMax }: Principal,
   { workspaceId, agentRunId, requestId, idempotency_key }: ActInRun,
   call: AgentCall,
 ): Promise<Decision<Taken>> {
@@ -112,7 +115,7 @@ async function takeStep(
   if (!payload.ok) return refuse('agents.call.invalid', payload.reason, { path: 'payload' })
   const proposed = await proposeInRun(
     commands,
-    { workspaceId, agentRunId, stepIndex, requestId, tx },
+    { workspaceId, agentRunId, stepIndex, requestId, tx, roleMax },
     { actionType: action_type, toolName: tool_name ?? '', payload: payload.value, reason: call.reason },
   )
   if (!proposed.ok) return proposed

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { agentRunMachine, type AgentRunState } from '#kernel/machines/agent'
 import { commandMachine, type CommandState } from '#kernel/machines/command'
-import { advanceRun, type CallState, type OpenAnswer, type RunFacts } from './advance-run.ts'
+import { advanceRun, type CallState, type OpenAnswer, type OpenCall, type RunFacts } from './advance-run.ts'
 
 const AT = new Date('2026-05-01T10:00:00Z')
 const facts = (more: Partial<RunFacts>): RunFacts => ({
@@ -19,6 +19,7 @@ const facts = (more: Partial<RunFacts>): RunFacts => ({
   isRaiseRefused: false,
   answer: null,
   calls: [],
+  others: [],
   ...more,
 })
 const answer = (more: Partial<OpenAnswer> = {}): OpenAnswer => ({
@@ -29,8 +30,9 @@ const answer = (more: Partial<OpenAnswer> = {}): OpenAnswer => ({
   isErased: false,
   ...more,
 })
-const open = (status: CommandState, more: object = {}): CallState => ({
+const open = (status: CommandState, more: object = {}): OpenCall => ({
   t: 'open',
+  commandId: 'c1',
   status,
   isSpawn: false,
   isCancelRequested: false,
@@ -92,25 +94,45 @@ test('a run that must end cancels its open calls first, and records those that w
   const leaving = { status: 'cancelling', cancel: { reason: 'human_cancelled' }, answer: answer() } as const
   assert.deepEqual(next({ ...leaving, calls: [open('running'), { t: 'unproposed' }] }), {
     t: 'cancel_calls',
-    calls: [0],
+    commandIds: ['c1'],
   })
   const waiting = next({ ...leaving, calls: [open('cancelling', { isCancelRequested: true })] })
   assert.deepEqual(waiting, { t: 'wait', status: 'cancelling', until: null })
   const end = { status: 'cancelled', reason: 'human_cancelled' }
   assert.deepEqual(next({ ...leaving, calls: [settled(), { t: 'unproposed' }] }), { t: 'record', calls: [0], end })
-  const erased = { answer: answer({ isErased: true }), stepCount: 20, calls: [open('running')] }
-  assert.deepEqual(next(erased), { t: 'cancel_calls', calls: [0] })
+  const erased = { answer: answer({ isErased: true }), stepCount: 20, others: [open('running')] }
+  assert.deepEqual(next(erased), { t: 'cancel_calls', commandIds: ['c1'] })
+  const both = { calls: [open('running')], others: [open('waiting_for_approval', { commandId: 'c2' })] }
+  assert.deepEqual(next({ ...leaving, ...both }), { t: 'cancel_calls', commandIds: ['c1', 'c2'] })
+  assert.deepEqual(next({ ...leaving, others: null }), { t: 'look' })
 })
 
+test('a run that ends by itself looks for its other open steps, and waits for them', () => {
+  const endings: readonly Partial<RunFacts>[] = [
+    { answer: answer({ final: {} }) },
+    { answer: answer({ lastBecause: 'budget_exhausted' }) },
+    { answer: answer(), calls: [settled()], stepCount: 19 },
+    { stepCount: 20 },
+    { isLooping: true },
+  ]
+  for (const ending of endings) {
+    assert.deepEqual(next({ ...ending, others: null }), { t: 'look' })
+    const waiting = next({ ...ending, others: [open('waiting_for_approval')], deadlineAt: new Date(AT.getTime() + 1) })
+    assert.deepEqual(waiting, { t: 'wait', status: 'waiting_for_approval', until: new Date(AT.getTime() + 1) })
+  }
+  assert.deepEqual(next({ others: null }), { t: 'ask', lastBecause: null })
+})
+
+const openCalls: fc.Arbitrary<OpenCall> = fc
+  .record({
+    status: fc.constantFrom(...(Object.keys(commandMachine.states) as CommandState[])),
+    isSpawn: fc.boolean(),
+    isCancelRequested: fc.boolean(),
+  })
+  .map((call): OpenCall => ({ t: 'open', commandId: 'c1', ...call }))
 const callStates: fc.Arbitrary<CallState> = fc.oneof(
   fc.constant<CallState>({ t: 'unproposed' }),
-  fc
-    .record({
-      status: fc.constantFrom(...(Object.keys(commandMachine.states) as CommandState[])),
-      isSpawn: fc.boolean(),
-      isCancelRequested: fc.boolean(),
-    })
-    .map((call): CallState => ({ t: 'open', ...call })),
+  openCalls,
   fc
     .record({ decision: fc.constantFrom('done', 'denied', 'failed', 'approved') })
     .map((call): CallState => ({ t: 'settled', ...call })),
@@ -129,6 +151,7 @@ const anyFacts = fc
     hasAnswer: fc.boolean(),
     final: fc.constantFrom(null, {}),
     calls: fc.array(callStates, { maxLength: 5 }),
+    others: fc.option(fc.array(openCalls, { maxLength: 2 })),
   })
   .map(
     ({
@@ -144,7 +167,9 @@ const anyFacts = fc
       hasAnswer,
       final,
       calls,
+      others,
     }): RunFacts => ({
+      others,
       isLooping,
       isRaiseRefused,
       status,
@@ -176,6 +201,7 @@ test('[AGT-06] no facts let a run pass its steps, propose after a request to end
       if (step.t === 'ask') assert.ok(!isLeaving && given.stepCount < given.maxSteps)
       if (step.t === 'end' || (step.t === 'record' && step.end?.status === 'cancelled'))
         assert.ok(!given.calls.slice(0, given.maxSteps - given.stepCount).some(({ t }) => t === 'open'))
+      if (step.t === 'end' || (step.t === 'record' && step.end)) assert.deepEqual(given.others, [])
     }),
     { numRuns: 20_000 },
   )

@@ -43,19 +43,22 @@ export type AgentRunEnd = { readonly status: EndState; readonly reason: EndReaso
 export type OpenAnswer = AgentAnswer & {
   /** Set where the run could take no further step: the answer had to be the last one. */
   readonly lastBecause: EndReason | null
-  /** Its content was erased before its calls had ended. The calls are then the open commands of the run. */
+  /** Its content was erased before its calls had ended. Their commands are then among the others of the run. */
   readonly isErased: boolean
+}
+
+export type OpenCall = {
+  readonly t: 'open'
+  readonly commandId: string
+  readonly status: CommandState
+  readonly isSpawn: boolean
+  readonly isCancelRequested: boolean
 }
 
 /** A call of the open answer, in its order. */
 export type CallState =
   | { readonly t: 'unproposed' }
-  | {
-      readonly t: 'open'
-      readonly status: CommandState
-      readonly isSpawn: boolean
-      readonly isCancelRequested: boolean
-    }
+  | OpenCall
   | { readonly t: 'settled'; readonly decision: AgentObservation['decision'] }
 
 /** Why the run is to end, as requested by a person, an operator, its parent or a join. */
@@ -76,6 +79,8 @@ export type RunFacts = {
   readonly isRaiseRefused: boolean
   readonly answer: OpenAnswer | null
   readonly calls: readonly CallState[]
+  /** The open steps of the run beside these calls, such as actions from outside of Concord. Null: nobody has looked for them yet. */
+  readonly others: readonly OpenCall[] | null
 }
 
 export type RunStep =
@@ -86,7 +91,9 @@ export type RunStep =
   | { readonly t: 'ask'; readonly lastBecause: EndReason | null }
   /** Propose these calls of the answer, by their positions. */
   | { readonly t: 'propose'; readonly calls: readonly number[] }
-  | { readonly t: 'cancel_calls'; readonly calls: readonly number[] }
+  /** Before an end: look for the others of the run. */
+  | { readonly t: 'look' }
+  | { readonly t: 'cancel_calls'; readonly commandIds: readonly string[] }
   | { readonly t: 'wait'; readonly status: OpenState; readonly until: Date | null }
   /** Write a step for each of these calls, their observations, and the end if there is one. */
   | { readonly t: 'record'; readonly calls: readonly number[]; readonly end: AgentRunEnd | null }
@@ -99,7 +106,15 @@ export const STOPPED_MS = 60_000
 /** The same call with the same observation so often is a loop. */
 export const LOOP_REPEATS = 3
 
+/** A run does not end while one of its steps is open: it waits for what its agent has begun. */
 export function advanceRun(facts: RunFacts, at: Date): RunStep {
+  const step = nextStep(facts, at)
+  if (step.t !== 'end' && !(step.t === 'record' && step.end)) return step
+  if (!facts.others) return { t: 'look' }
+  return facts.others.length === 0 ? step : { t: 'wait', status: waitOf(facts.others), until: facts.deadlineAt }
+}
+
+function nextStep(facts: RunFacts, at: Date): RunStep {
   const { status } = facts
   if (!isOpen(status)) return { t: 'done' }
   const exit = exitOf(facts, at)
@@ -138,15 +153,13 @@ export function exitOf({ cancel, stop, deadlineAt, status }: ExitFacts, at: Date
   return deadlineAt !== null && deadlineAt <= at ? endFor('deadline_passed') : null
 }
 
-/** Calls that had begun end first, and are recorded. Nothing new begins. */
-function leave({ calls: all, status, stepCount, maxSteps }: RunFacts, end: AgentRunEnd): RunStep {
+/** What had begun is cancelled and ends first; calls are recorded. Nothing new begins. */
+function leave({ calls: all, others, status, stepCount, maxSteps }: RunFacts, end: AgentRunEnd): RunStep {
+  if (!others) return { t: 'look' }
   const calls = all.slice(0, maxSteps - stepCount)
-  const open = indexesOf(all, 'open')
-  const uncancelled = open.filter((index) => {
-    const call = all[index]
-    return call?.t === 'open' && !call.isCancelRequested
-  })
-  if (uncancelled.length > 0) return { t: 'cancel_calls', calls: uncancelled }
+  const open = [...all.filter((call) => call.t === 'open'), ...others]
+  const uncancelled = open.filter(({ isCancelRequested }) => !isCancelRequested)
+  if (uncancelled.length > 0) return { t: 'cancel_calls', commandIds: uncancelled.map(({ commandId }) => commandId) }
   if (open.length > 0)
     return { t: 'wait', status: status === 'cancelling' ? 'cancelling' : 'waiting_for_tool', until: null }
   const made = indexesOf(calls, 'settled')

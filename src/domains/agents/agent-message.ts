@@ -1,8 +1,6 @@
 /** The conversation of a run: written once, and it can only be emptied. Never the only record: decisions are commands and events. */
 import { hash } from 'node:crypto'
-import type { Forgettable } from '#domains/memory'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
-import { accept } from '#kernel/refusal'
 import { type Db, pageText, type Paged, scoped, type Sql, statement, type Tx } from '#store'
 import type { RowOf } from '#store/rows'
 import type { AgentCall, AgentMessage, AgentObservation, ModelUsage } from './agent-runtime.ts'
@@ -104,10 +102,16 @@ export async function appendMessages(
   return stored.toSorted((a, b) => a.position - b.position)
 }
 
-/** $1 run. */
+/** More than a request can hold: a model gets 1 MB. Beyond this a run would fill the memory of its worker. */
+export const CONVERSATION_BYTES_MAX = 16_777_216
+
+/** The messages up to the first that passes the limit. $1 run, $2 bytes. */
 const listOfRun = statement<StoredAgentMessage>(
   'agents.list_messages_of_run',
-  `select m.* from ${TABLE} as m where m.agent_run_id = $1::uuid order by m.position`,
+  `select m.* from ${TABLE} as m join (
+    select s.agent_message_id, s.position, sum(s.size_bytes) filter (where s.erased_at is null) over (order by s.position) - s.size_bytes as bytes_before
+      from ${TABLE} as s where s.agent_run_id = $1::uuid) as l on l.agent_message_id = m.agent_message_id
+where coalesce(l.bytes_before, 0) <= $2::bigint order by l.position`,
 )
 
 /** SQL: the last answer of the run and the observations of its calls. */
@@ -115,8 +119,14 @@ export const lastAnswerOf = (run: string) =>
   `select m.* from ${TABLE} as m where m.agent_run_id = ${run} and m.message_role in ('assistant', 'tool') and m.position >=
   (select l.position from ${TABLE} as l where l.agent_run_id = ${run} and l.message_role = 'assistant' order by l.position desc limit 1)`
 
+/** All messages of a run, or so many that `isTooLong` says so. */
 export function readConversation(sql: Sql, agentRunId: string): Promise<readonly StoredAgentMessage[]> {
-  return sql.run(listOfRun, [agentRunId])
+  return sql.run(listOfRun, [agentRunId, CONVERSATION_BYTES_MAX])
+}
+
+export function isTooLong(messages: readonly StoredAgentMessage[]): boolean {
+  const bytes = messages.reduce((sum, { content, size_bytes }) => (content === '' ? sum : sum + size_bytes), 0)
+  return bytes > CONVERSATION_BYTES_MAX
 }
 
 type ListMessages = {
@@ -165,49 +175,6 @@ export function toConversation(messages: readonly StoredAgentMessage[]): readonl
       return { role, content: readContent(message) }
     })
 }
-
-/** The id as it is written in the content, which is JSON, with every sign quoted. */
-const quotedId = String.raw`regexp_replace(right(left(to_json($3::text)::text, -1), -1), '([^[:alnum:]])', '\\\1', 'g')`
-/** A whole word: the id `c1` is not in `abc12`. */
-const namesSubject = `m.content ~ ('(^|[^[:alnum:]_])' || ${quotedId} || '([^[:alnum:]_]|$)')`
-
-/**
- * Messages about a subject: those of runs that work for the subject or have read one of its memories, those that a command of its lineage caused, and
- * those that name the subject. $1 workspace, $2 subject type, $3 subject id, $4 memories, $5 commands.
- */
-const aboutSubject = `m.workspace_id = $1::uuid and m.content <> '' and (
-  exists (select from concord.agent_runs as r where r.agent_run_id = m.agent_run_id
-    and r.memory_scope->>'subject_type' = $2 and r.memory_scope->>'subject_id' = $3)
-  or exists (select from concord.memory_reads as k where k.agent_run_id = m.agent_run_id and k.memory_ids && $4::uuid[])
-  or (m.metadata->>'command_id')::uuid = any($5::uuid[])
-  or ${namesSubject})`
-
-const listAbout = statement<Pick<StoredAgentMessage, 'agent_message_id'>>(
-  'agents.list_messages_about',
-  `select m.agent_message_id from ${TABLE} as m where ${aboutSubject}`,
-)
-const emptyAbout = statement<Pick<StoredAgentMessage, 'agent_message_id'>>(
-  'agents.empty_messages_about',
-  `update ${TABLE} as m set content = '', erased_at = $6 where ${aboutSubject} returning m.agent_message_id`,
-)
-
-export const forgetMessages: Forgettable = {
-  kind: 'agent_message',
-  async list(sql, { workspaceId, subject, memoryIds, commandIds }) {
-    const { subject_type, subject_id } = subject
-    return (await sql.run(listAbout, [workspaceId, subject_type, subject_id, memoryIds, commandIds])).map(knownOf)
-  },
-  async erase(tx, { workspaceId, subject, memoryIds, commandIds }, { at }) {
-    const { subject_type, subject_id } = subject
-    const values = [workspaceId, subject_type, subject_id, memoryIds, commandIds, at]
-    return accept((await tx.run(emptyAbout, values)).map(knownOf))
-  },
-}
-
-const knownOf = ({ agent_message_id: id }: Pick<StoredAgentMessage, 'agent_message_id'>) => ({
-  kind: 'agent_message',
-  id,
-})
 
 /** $1 ended before, $2 limit, $3 now. */
 const emptyOld = statement<Pick<StoredAgentMessage, 'agent_message_id'>>(

@@ -16,6 +16,7 @@ import type { CancelReason } from './advance-run.ts'
 import type { AgentTerms } from './agent-form.ts'
 import { type AgentDeps, RUN_KIND, RUN_QUEUE } from './deps.ts'
 import { runLog } from './events.ts'
+import { deadlineAfter, earlier } from './limits.ts'
 import { openRunAccount } from './run-account.ts'
 
 /** What Concord notes on a run; it changes with the run. */
@@ -133,8 +134,6 @@ export type NewAgentRun = {
   readonly delegableTools?: readonly string[] | undefined
 }
 
-const MINUTE_MS = 60_000
-
 /** Inserts the run with all that it may do, and wakes it with the commit. */
 export async function insertAgentRun(
   tx: Tx,
@@ -180,7 +179,7 @@ export async function insertAgentRun(
     parent_authority_hash: parentHash,
     // A child knows what its parent has read.
     labels: parent?.labels ?? [],
-    deadline_at: minutes === null ? null : new Date(at.getTime() + minutes * MINUTE_MS),
+    deadline_at: earlier(deadlineAfter(at, minutes), parent?.deadline_at ?? null),
     budget_account_id: account.value,
     // That of a child is written in the same transaction, under the id of the child.
     invocation_id: parent ? id : null,

@@ -5,9 +5,16 @@ import type { JsonValue } from '#kernel/json-value'
 import { formatMoney, type Money } from '#kernel/money'
 import { isStillHeld, keepHeld, LATE, withDeadline } from '#turns'
 import type { EndReason } from './advance-run.ts'
-import { type NewMessage, observationOf, readConversation, toConversation } from './agent-message.ts'
+import {
+  CONVERSATION_BYTES_MAX,
+  isTooLong,
+  type NewMessage,
+  observationOf,
+  readConversation,
+  toConversation,
+} from './agent-message.ts'
 import type { AgentAnswer, AgentTurn, ModelUsage } from './agent-runtime.ts'
-import { type AgentDeps, NoModelAnswer } from './deps.ts'
+import { type AgentDeps, ConversationTooLong, NoModelAnswer } from './deps.ts'
 import type { AskedModel } from './models/ask-model.ts'
 import { isToEnd, runTurns } from './read-run.ts'
 import { visibleTools } from './run-tools.ts'
@@ -88,6 +95,8 @@ async function prepareCall(
   if (!runtime) throw new Error(`There is no agent runtime ${name}.`)
   const number = turnNumberOf(turn)
   const conversation = turn.found.conversation ?? (await readConversation(deps.commands.db, run.agent_run_id))
+  if (isTooLong(conversation))
+    throw new ConversationTooLong(`The conversation has more than ${CONVERSATION_BYTES_MAX} bytes.`)
   turn.found = { ...turn.found, conversation }
   const known = {
     agentRunId: run.agent_run_id,

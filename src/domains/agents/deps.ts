@@ -20,6 +20,9 @@ export type AgentDeps = {
   readonly models: Models
 }
 
+/** Another try would not change it: the run fails. */
+export class ConversationTooLong extends Error {}
+
 /** Thrown to a runtime whose model gave no answer: the account of the run cannot pay for the call, or the call failed. */
 export class NoModelAnswer extends Error {
   override readonly cause: Exclude<AskedModel, { t: 'answered' }>

@@ -6,7 +6,7 @@ import { cancelCommand, supplyInput } from '#domains/commands'
 import { byPerson } from '#kernel/actor'
 import { type AgentRoom, openAgentRoom } from '#test/agent-runs'
 import { final, look, type Outside, scripted, toolsForRuns } from '#test/agent-project'
-import { decider, pendingOf } from '#test/commands'
+import { decider, pathOf, pendingOf } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import type { AgentRuntime } from './agent-runtime.ts'
 import type { StoredAgentRun } from './agent-run.ts'
@@ -179,15 +179,23 @@ describe('the turns of an agent run', () => {
     await decide(rejected, 'rejected', 'Too much.')
     const [refused] = await observed(rejected)
     assert.deepEqual([refused?.decision, refused?.content], ['rejected', { reason: 'Too much.' }])
-    const path = await room.rows<{ to: string }>(
-      `select payload->>'to' as to from concord.domain_events where command_id = $1 and event_type = 'status_changed'
-         and payload->>'target_type' = 'command' order by seq`,
-      [commandId],
-    )
-    assert.deepEqual(
-      path.map(({ to }) => to),
-      ['validated', 'running', 'blocked', 'running', 'succeeded'],
-    )
+    assert.deepEqual(await pathOf(room, commandId), [
+      'created',
+      'validated',
+      'running',
+      'blocked',
+      'running',
+      'succeeded',
+    ])
+    const [call] = await callsOf(await room.runOf(commandId))
+    const asked = await pathOf(room, call?.command_id ?? '')
+    assert.ok(asked.includes('waiting_for_approval'), 'the approval belongs to the command of the call')
+  })
+
+  test('[ST-20] a run that waits for nobody leaves its command running: created, validated, running, succeeded', async () => {
+    const commandId = await room.start('Two Calls')
+    assert.equal((await callsOf(await room.runOf(commandId))).length, 2)
+    assert.deepEqual(await pathOf(room, commandId), ['created', 'validated', 'running', 'succeeded'])
   })
 
   test('a run asks a person for input, and the answer is its observation', async () => {

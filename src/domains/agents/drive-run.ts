@@ -15,11 +15,11 @@ import type { AgentCall } from './agent-runtime.ts'
 import type { RunNotes } from './agent-run.ts'
 import { askRuntime, type PaidAnswer, turnNumberOf } from './ask-agent.ts'
 import { referToContent } from './call-content.ts'
-import { type AgentDeps, NoModelAnswer } from './deps.ts'
+import { type AgentDeps, ConversationTooLong, NoModelAnswer } from './deps.ts'
 import { actionOf, type CallCommand, observeRefused, toolOf } from './observe-call.ts'
 import type { FailedModel } from './models/ask-model.ts'
 import { askForRaise, type Exhausted } from './raise-budget.ts'
-import { findOpenAnswer, nextRunStep, readCallCommands, runTurns } from './read-run.ts'
+import { findOpenAnswer, nextRunStep, readCallCommands, readOthers, runTurns } from './read-run.ts'
 import { observationMessage, toRecord } from './record-answer.ts'
 import { isReadingTool } from './run-tools.ts'
 import {
@@ -80,8 +80,11 @@ async function take(deps: AgentDeps, turn: RunTurn, step: RunStep): Promise<Take
       return ask(deps, turn, step.lastBecause)
     case 'propose':
       return propose(deps, turn, step.calls)
+    case 'look':
+      turn.found = await readOthers(deps.commands.db, turn.found)
+      return undefined
     case 'cancel_calls':
-      return cancelCalls(deps, turn, step.calls)
+      return cancelCalls(deps, turn, step.commandIds)
     case 'wait':
       if (!(await writeWait(deps, turn, step.status, step.until))) return undefined
       await failpoint('agents.wait_written')
@@ -104,13 +107,14 @@ async function ask(deps: AgentDeps, turn: RunTurn, lastBecause: EndReason | null
   } catch (error) {
     // The answers of the model are lost with the answer of the runtime. They were paid for.
     for (const answer of paid) await answer.settle(deps.commands.db)
+    if (error instanceof ConversationTooLong) return giveUp(deps, turn, endFor('failed'), { error: error.message })
     const refusal = error instanceof NoModelAnswer ? error.cause : undefined
     if (refusal?.t === 'exhausted') return exhausted(deps, turn, refusal, lastBecause)
     return failed(deps, turn, error, refusal?.error)
   }
 }
 
-/** People are asked for a higher limit. A run that was told no, or that has no step left for the question, ends. */
+/** People are asked for a higher limit. If nobody can raise it, the next answer is the last. A run that was told no, or that has no step left for the question, ends. */
 async function exhausted(
   deps: AgentDeps,
   turn: RunTurn,
@@ -118,8 +122,9 @@ async function exhausted(
   lastBecause: EndReason | null,
 ): Promise<Taken> {
   const { run } = turn.found
-  const question = lastBecause === null ? await askForRaise(deps.commands.db, run, why) : undefined
-  if (!question) return end(deps, turn, endFor('budget_exhausted'))
+  if (lastBecause !== null) return giveUp(deps, turn, endFor('budget_exhausted'))
+  const question = await askForRaise(deps.commands.db, run, turnNumberOf(turn), why)
+  if (!question) return ask(deps, turn, 'budget_exhausted')
   const message: NewMessage = {
     turn: turnNumberOf(turn),
     message_role: 'assistant',
@@ -144,7 +149,7 @@ async function failed(
   const error = errorTextOf(cause)
   const isFinal = error_class !== undefined && !isRetryable(error_class)
   const waitMs = isFinal ? undefined : RETRY_MS[failures - 1]
-  if (waitMs === undefined) return end(deps, turn, endFor('failed'), { failures, error })
+  if (waitMs === undefined) return giveUp(deps, turn, endFor('failed'), { failures, error })
   const retryMs = deps.commands.now().getTime() + Math.max(waitMs, Math.min(retry_after_ms ?? 0, RETRY_MAX_MS))
   const until = new Date(Math.min(retryMs, deadline_at?.getTime() ?? Infinity))
   return (await writeWait(deps, turn, 'running', until, { failures, error })) ? { t: 'wait', until } : undefined
@@ -250,12 +255,10 @@ function commitWithStep(deps: AgentDeps, turn: RunTurn, call: AgentCall, index: 
   }
 }
 
-async function cancelCalls(deps: AgentDeps, turn: RunTurn, indexes: readonly number[]): Promise<undefined> {
-  const { run, origin, commands } = turn.found
+async function cancelCalls(deps: AgentDeps, turn: RunTurn, commandIds: readonly string[]): Promise<undefined> {
+  const { run, origin } = turn.found
   const by = { id: 'system', kind: 'system' as const, traceId: origin.context.trace_id }
-  for (const index of indexes) {
-    const commandId = commands.get(index)?.command_id
-    if (commandId === undefined) continue
+  for (const commandId of commandIds) {
     const reason = run.metadata.cancel?.why ?? 'The run of the agent has ended.'
     await cancelCommand(deps.commands, by, { workspaceId: run.workspace_id, commandId, reason })
   }
@@ -274,6 +277,19 @@ async function record(
   const isWritten = await writeSteps(deps, turn, { ...recorded, end: ending, notes })
   await failpoint('agents.step_recorded')
   return isWritten && ending ? { t: 'done' } : undefined
+}
+
+/** Ends a run that gets no answer any more. While an action from outside is open it waits, and then asks once more. */
+async function giveUp(
+  deps: AgentDeps,
+  turn: RunTurn,
+  ending: AgentRunEnd,
+  notes?: Partial<RunNotes>,
+): Promise<Next | undefined> {
+  turn.found = await readOthers(deps.commands.db, turn.found)
+  if (turn.found.others?.length === 0) return end(deps, turn, ending, notes)
+  const until = turn.found.run.deadline_at
+  return (await writeWait(deps, turn, 'running', until, notes)) ? { t: 'wait', until } : undefined
 }
 
 async function end(

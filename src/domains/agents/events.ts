@@ -8,6 +8,8 @@ const runEventTypes = {
   agent_run_started: 'audit',
   /** The cancel of a run was requested. */
   agent_run_cancel_requested: 'audit',
+  /** An operator resumed a run that got no more turns. */
+  agent_run_resumed: 'audit',
   /** A run got another status: `from` and `to`. */
   status_changed: 'event',
   /** A step of a run: it called a tool. */

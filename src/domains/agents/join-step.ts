@@ -15,6 +15,7 @@ type StepInsert = {
   readonly agentRunId: string
   readonly token: string
   readonly stepCount: number
+  readonly erasures: number
   /** As `toMessageRows` makes them. */
   readonly messages: string
   readonly event: EventDraft
@@ -25,12 +26,12 @@ const eventNames = [...runLog.columns.map(({ name }) => name), ...links.map(([na
 const eventTypes: readonly PgType[] = [...runLog.columns.map(({ type }) => type), ...links.map(([, type]) => type)]
 
 /**
- * Nothing is written unless the turn of the token holds the run at work, with this number of steps. The event of the step comes after those of the command. `is true`:
+ * Nothing is written unless the turn of the token holds the run at work, with this number of steps and of erasures. The event of the step comes after those of the command. `is true`:
  * Postgres would look for the run among all that are running.
  */
-function textOf([run, token, stepCount, messages, ...event]: readonly string[]) {
+function textOf([run, token, stepCount, erasures, messages, ...event]: readonly string[]) {
   return {
-    before: `held as materialized (${lockRunIf(`t.turn_token = ${token} and (t.status = 'running') is true and t.step_count = ${stepCount}`, run)})`,
+    before: `held as materialized (${lockRunIf(`t.turn_token = ${token} and (t.status = 'running') is true and t.step_count = ${stepCount} and t.erasures = ${erasures}`, run)})`,
     after: `counted as (
   update concord.agent_runs as t set step_count = t.step_count + 1 where t.agent_run_id = ${run} and exists (select from logged)
 ), stepped as (
@@ -40,15 +41,23 @@ function textOf([run, token, stepCount, messages, ...event]: readonly string[]) 
   }
 }
 
-export function joinStep({ agentRunId, token, stepCount, messages, event }: StepInsert): JoinedInsert<JoinedStep> {
+export function joinStep({
+  agentRunId,
+  token,
+  stepCount,
+  erasures,
+  messages,
+  event,
+}: StepInsert): JoinedInsert<JoinedStep> {
   return {
     name: 'agent_step',
-    types: ['uuid', 'uuid', 'integer', 'text', ...eventTypes],
+    types: ['uuid', 'uuid', 'integer', 'integer', 'text', ...eventTypes],
     text: textOf,
     values: [
       agentRunId,
       token,
       stepCount,
+      erasures,
       messages,
       ...runLog.columns.map(({ valueOf }) => valueOf(event)),
       ...links.map(([name]) => event.links?.[name]),

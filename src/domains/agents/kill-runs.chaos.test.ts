@@ -12,11 +12,14 @@ import { assertSound } from '#test/budgets'
 import { openTestDb } from '#test/database'
 import { type FakeModel, startModel } from '#test/fake-model'
 import { type FailpointName, faultEnv } from '#test/fault-plan'
+import { proofSize } from '#test/proof-size'
 import { aTenant, aWorld, type Tenant } from '#test/tenant'
 import { runInvariants } from './run-invariants.ts'
 
 const child = fileURLToPath(new URL('../../../test/support/agent-run-child.ts', import.meta.url))
 const TOGETHER = 8
+/** Kills at each point, each with eight runs there; `--property-runs=8` makes eight. */
+const KILLS = proofSize(1, 1)
 /** Three starts of a process for each point; a busy machine must not fail it. */
 const PATIENT_MS = 600_000
 
@@ -72,9 +75,9 @@ describe('runs of agents whose process is killed', () => {
     assert.deepEqual(await findBrokenInvariants(opened.db, undefined, runInvariants), [])
 
   /** Kills the process of eight runs that pay three times, starts another, and returns the runs. */
-  async function killAt(point: FailpointName, agent: RunChildTask['agent']) {
-    const names = Array.from({ length: TOGETHER }, (_, n) => `${point}:${n}`)
-    const ledger = join(home, `${point}.txt`)
+  async function killAt(point: FailpointName, agent: RunChildTask['agent'], nth: number) {
+    const names = Array.from({ length: TOGETHER }, (_, n) => `${point}:${nth}:${n}`)
+    const ledger = join(home, `${point}-${nth}.txt`)
     assert.equal(await work({ agent, names, ledger }, point), 'SIGKILL')
     assert.equal(await work({ agent, names, ledger }), null)
     const runs = await runsOf(names)
@@ -88,12 +91,19 @@ describe('runs of agents whose process is killed', () => {
     return { runs, asked }
   }
 
-  for (const point of ['agents.answer_written', 'agents.step_proposed', 'agents.step_recorded'] as const) {
+  for (const point of [
+    'agents.answer_written',
+    'agents.step_proposed',
+    'agents.wait_written',
+    'agents.step_recorded',
+  ] as const) {
     test(`[AGT-17] kill -9 at ${point}, ${TOGETHER} runs at a time: no effect twice, no answer lost, the same end`, {
-      timeout: PATIENT_MS,
+      timeout: PATIENT_MS * KILLS,
     }, async () => {
-      const { asked } = await killAt(point, 'Pay Run')
-      assert.equal(asked.length, new Set(asked).size, 'no answer that was stored is asked for again')
+      for (let nth = 0; nth < KILLS; nth++) {
+        const { asked } = await killAt(point, 'Pay Run', nth)
+        assert.equal(asked.length, new Set(asked).size, 'no answer that was stored is asked for again')
+      }
     })
   }
 
@@ -103,10 +113,14 @@ describe('runs of agents whose process is killed', () => {
     ['agents.cost_settled', TOGETHER],
   ] as const) {
     test(`[AGT-17] [OPS-05] kill -9 at ${point}, ${TOGETHER} runs at a time: the same end, each call of a model is paid for, and the sums are exact`, {
-      timeout: PATIENT_MS,
+      timeout: PATIENT_MS * KILLS,
     }, async () => {
+      for (let nth = 0; nth < KILLS; nth++) await killAsking(nth)
+    })
+
+    async function killAsking(nth: number): Promise<void> {
       const before = (await fake.requests()).length
-      const { runs } = await killAt(point, 'Model Run')
+      const { runs } = await killAt(point, 'Model Run', nth)
       assert.equal(
         (await fake.requests()).length - before,
         3 * TOGETHER + lost,
@@ -125,7 +139,7 @@ describe('runs of agents whose process is killed', () => {
       }
       for (const { command_id: commandId } of runs)
         await assertSound(opened.db, { workspaceId: tenant.workspace.id, commandId })
-    })
+    }
   }
 
   test(`[AGT-18] kill -9 while ${TOGETHER} runs wait for an approval, decided while no process is up: decision and reason are the next observation`, {

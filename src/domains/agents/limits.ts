@@ -18,6 +18,17 @@ export const STEPS_MAX = 10_000
 /** From the start. Null: no deadline. */
 export const deadlineLimit = countLimit(525_600).nullable().default(null)
 
+const MINUTE_MS = 60_000
+export function deadlineAfter(at: Date, minutes: number | null): Date | null {
+  return minutes === null ? null : new Date(at.getTime() + minutes * MINUTE_MS)
+}
+
+/** Of deadlines of which either may be missing. */
+export function earlier(one: Date | null, other: Date | null): Date | null {
+  if (one === null || other === null) return one ?? other
+  return one < other ? one : other
+}
+
 export const agentLimits = z.strictObject({
   max_steps: countLimit(STEPS_MAX).default(20),
   /** The cost that the run and its children may cause, in cost units. Null: only the account of its parent limits it. */
@@ -27,6 +38,8 @@ export const agentLimits = z.strictObject({
 
 /** A wrong value of a limit has one code, wherever it is declared. */
 export function asLimit(refusal: Refusal): Refusal {
-  const isLimit = refusal.code !== 'unknown_field' && /(^|\.)limits\./.test(refusal.path ?? '')
+  const isLimit =
+    refusal.code !== 'unknown_field' &&
+    /(^|\.)(limits\.|max_steps$|max_cost_units$|deadline_minutes$)/.test(refusal.path ?? '')
   return isLimit ? { ...refusal, code: 'limit_value' } : refusal
 }

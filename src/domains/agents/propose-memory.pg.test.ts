@@ -1,7 +1,16 @@
 /** A run proposes memories: within its scope, with the consent that the schema requires, and only if its manifest lets it write. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { decideCandidate, followCandidates, undoByDecision, undoDefinitions } from '#domains/commands'
+import {
+  actingFor,
+  decideCandidate,
+  followCandidates,
+  stopDefinitions,
+  submitCommand,
+  undoByDecision,
+  undoDefinitions,
+} from '#domains/commands'
+import { createApiKey, revokeApiKey } from '#domains/identity'
 import { grantConsent, type MemoryDeps } from '#domains/memory'
 import { byPerson } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
@@ -56,7 +65,7 @@ describe('memories that a run proposes', () => {
   before(async () => {
     room = await openAgentRoom(
       agents,
-      undoDefinitions(() => room.world),
+      [...undoDefinitions(() => room.world), ...stopDefinitions(() => room.world)],
       [],
       [],
       undefined,
@@ -71,8 +80,22 @@ describe('memories that a run proposes', () => {
       'select memory_candidate_id, command_id, status, memory_id from concord.memory_candidates where agent_run_id = $1',
       [agentRunId],
     )
-  const run = async (name: string) => {
-    const found = await room.runOf(await room.start(name))
+  /** Its command, and not the one that writes the memory. */
+  const callOf = async (agentRunId: string) => {
+    const [call] = await room.rows<{ command_id: string; payload: JsonObject }>(
+      `select command_id, payload from concord.commands where agent_run_id = $1 and task_name = 'propose_memory'`,
+      [agentRunId],
+    )
+    return call
+  }
+  const approve = async (candidateId: string) => {
+    const owner = { ...room.tenant.people.admin.principal, orgRoles: ['data_owner'] }
+    const say = { workspaceId: room.tenant.workspace.id, candidateId, decision: 'approved', reason: 'r' } as const
+    accepted(await decideCandidate(room.world, room.approvals, byPerson(owner, TRACE), say))
+    await room.rest()
+  }
+  const run = async (name: string, start = () => room.start(name)) => {
+    const found = await room.runOf(await start())
     assert.deepEqual([found.status, found.end_reason], ['succeeded', 'final_answer_created'], name)
     await followCandidates(store(), { traceId: TRACE })
     const messages = await room.messagesOf(found)
@@ -92,17 +115,10 @@ describe('memories that a run proposes', () => {
     )
     const [step] = await room.stepsOf(ended)
     assert.deepEqual([step?.event_type, step?.payload['created_memory_id']], ['propose_memory', shown])
-    const [call] = await room.rows<{ payload: JsonObject }>(
-      'select payload from concord.commands where agent_run_id = $1',
-      [ended.agent_run_id],
-    )
+    const call = await callOf(ended.agent_run_id)
     assert.deepEqual(Object.keys(call?.payload ?? {}), ['content_ref'])
 
-    const owner = { ...room.tenant.people.admin.principal, orgRoles: ['data_owner'] }
-    const say = { workspaceId: room.tenant.workspace.id, candidateId: candidate.memory_candidate_id }
-    const yes = { ...say, decision: 'approved', reason: 'She told us.' } as const
-    accepted(await decideCandidate(room.world, room.approvals, byPerson(owner, TRACE), yes))
-    await room.rest()
+    await approve(candidate.memory_candidate_id)
     const [written] = await candidatesOf(ended.agent_run_id)
     assert.equal(written?.status, 'accepted')
     const records = await room.rows('select content from concord.memory_records where memory_id = $1', [
@@ -139,10 +155,7 @@ describe('memories that a run proposes', () => {
 
   test('an undo of the call withdraws a proposal that nobody has decided', async () => {
     const { run: ended, candidates } = await run('Without Subject')
-    const [call] = await room.rows<{ command_id: string }>(
-      'select command_id from concord.commands where agent_run_id = $1',
-      [ended.agent_run_id],
-    )
+    const call = await callOf(ended.agent_run_id)
     const follower = { kind: 'agent_run', id: ended.agent_run_id }
     const undo = () =>
       undoByDecision(
@@ -158,6 +171,73 @@ describe('memories that a run proposes', () => {
     assert.deepEqual(
       (await candidatesOf(ended.agent_run_id)).map(({ status }) => status),
       ['rejected'],
+    )
+  })
+
+  const admin = async (taskName: string, payload: JsonObject) => {
+    const by = byPerson(room.tenant.people.admin.principal, TRACE)
+    const asked = { workspaceId: room.tenant.workspace.id, taskName, payload, requestId: 'r' }
+    const { command } = accepted(await submitCommand(room.world, by, { ...asked, ingress: 'user_request' }))
+    assert.equal(await room.settle(command.command_id), 'succeeded')
+    return command.command_id
+  }
+
+  for (const scope of ['run', 'agent'])
+    test(`a stop of the ${scope} holds up a memory that a person has let in, until the lift`, async () => {
+      const { run: ended, candidates } = await run('Without Subject')
+      const [candidate] = candidates
+      assert.ok(candidate)
+      const target = scope === 'run' ? encodeId('agent_run', ended.agent_run_id) : ended.agent_name
+      const stopping = await admin('Stop Agents', { scope, target, reason: 'r' })
+      const [stop] = await room.rows<{ stop_id: string }>('select stop_id from concord.stops where command_id = $1', [
+        stopping,
+      ])
+      assert.ok(stop)
+      await approve(candidate.memory_candidate_id)
+      assert.deepEqual(
+        (await candidatesOf(ended.agent_run_id)).map(({ memory_id }) => memory_id),
+        [null],
+      )
+      await admin('Lift Stop', { stop_id: encodeId('stop', stop.stop_id), reason: 'r' })
+      room.woken.push(candidate.command_id)
+      await room.rest()
+      const [written] = await candidatesOf(ended.agent_run_id)
+      assert.equal(written?.status, 'accepted')
+    })
+
+  test('a memory that an agent with a key has proposed is not written after the key was revoked, unless an operator agrees', async () => {
+    const { principal } = room.tenant.people.writer
+    const agent = { name: 'key-agent', tools: ['Without Subject', 'propose_memory'] }
+    const key = accepted(
+      await createApiKey(room.clock, byPerson(principal, TRACE), { name: 'k', role: 'writer', agent }),
+    )
+    const { candidates } = await run('Without Subject', async () => {
+      const { command } = accepted(
+        await submitCommand(room.world, actingFor({ ...principal, agent }, TRACE), {
+          workspaceId: room.tenant.workspace.id,
+          taskName: 'Without Subject',
+          payload: {},
+          requestId: 'r',
+          ingress: 'user_request',
+        }),
+      )
+      await room.settle(command.command_id)
+      await room.rest()
+      return command.command_id
+    })
+    const [candidate] = candidates
+    assert.ok(candidate)
+    accepted(await revokeApiKey(room.clock, byPerson(principal, TRACE), key.stored.id))
+    await approve(candidate.memory_candidate_id)
+    assert.equal(await room.statusOf(candidate.command_id), 'blocked')
+    assert.match(
+      (
+        await room.rows<{ approval_type: string }>(
+          `select approval_type from concord.approvals where command_id = $1 and status = 'pending'`,
+          [candidate.command_id],
+        )
+      )[0]?.approval_type ?? '',
+      /requester_gone/,
     )
   })
 

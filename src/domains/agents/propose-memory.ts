@@ -59,13 +59,18 @@ async function proposeInScope(deps: AgentDeps, call: Call, proposed: ProposedMem
   const principal = run && command.ok ? await findPresentRights(deps.commands, command.value.command) : undefined
   if (!run || !command.ok || !principal)
     throw new EffectFailure('permission_denied', 'The requester may no longer act.', 'no')
-  const made = await proposeMemory(commands, commands.memory, actingFor(principal, traceId), {
+  const { agent } = command.value.command.context
+  const by = agent === undefined ? principal : { ...principal, agent: { name: agent, tools: [] } }
+  const made = await proposeMemory(commands, commands.memory, actingFor(by, traceId), {
     workspaceId,
     memory: proposed,
     idempotencyKey,
     requestId: command.value.command.context.request_id,
-    run: { agentRunId: run.agent_run_id, scope: scopeOf(run, proposed), commandId },
+    run: { agentRunId: run.agent_run_id, swarmRunId: run.swarm_run_id, scope: scopeOf(run, proposed), commandId },
   })
+  // A stop came after the begin of this effect: it begins again after the lift.
+  if (!made.ok && made.code === 'commands.agent.stopped')
+    throw new EffectFailure('temporary_database_error', made.reason, 'no')
   if (!made.ok) {
     const isOutside = made.code === 'memory.scope.exceeded' || made.code === 'memory.consent.missing'
     throw new EffectFailure(isOutside ? 'permission_denied' : 'validation_error', made.reason, 'no')

@@ -3,14 +3,14 @@
  * people takes the path of every other call: it is a command, it survives a crash, and its outcome is an observation.
  */
 import { z } from 'zod'
-import { amountOf, freeOf, raiseLimit, readAccount } from '#domains/budgets'
+import { amountOf, freeOf, raiseLimit, readAccount, readRoom } from '#domains/budgets'
 import { ask, defineCommand, defineEffect, type Definition, EffectFailure, RAISE_BUDGET } from '#domains/commands'
-import { formatMoney, maxMoney, type Money, parseMoney } from '#kernel/money'
+import { formatMoney, type Money, parseMoney } from '#kernel/money'
 import type { Sql } from '#store'
 import { type AnswerContent, observationOf, type StoredAgentMessage } from './agent-message.ts'
 import type { StoredAgentRun } from './agent-run.ts'
 import type { AgentDeps } from './deps.ts'
-import type { AskedModel } from './models/ask-model.ts'
+import { type AskedModel, callId } from './models/ask-model.ts'
 import { findRunOfCall } from './tools.ts'
 
 const amount_units = z
@@ -52,25 +52,30 @@ export function raiseBudgetDefinitions(deps: () => AgentDeps): readonly Definiti
 /** A call that the account of the run cannot pay for. */
 export type Exhausted = Extract<AskedModel, { t: 'exhausted' }>
 
-/** The answer that asks for as much again as the limit, or for what the call lacks if that is more. Undefined: no account pays for the run. */
+/**
+ * The answer that asks for as much again as the limit, or for what the call lacks if that is more. Undefined: no account pays for the run, or
+ * its command may not cost what the call lacks, so that nobody can say yes.
+ */
 export async function askForRaise(
   sql: Sql,
   run: StoredAgentRun,
+  turn: number,
   { reason, neededUnits }: Exhausted,
 ): Promise<AnswerContent | undefined> {
   if (run.budget_account_id === null) return undefined
   const account = await readAccount(sql, run.workspace_id, run.budget_account_id)
   if (!account.ok) return undefined
   const limit = amountOf(account.value.limit_units)
-  const room = (maxMoney - limit) as Money
+  const room = await readRoom(sql, account.value)
   const free = freeOf(account.value)
   const lacking = (amountOf(neededUnits) - free) as Money
+  if (lacking > room) return undefined
   const wanted = lacking > limit ? lacking : limit
   const amount = wanted < room ? wanted : room
   const text = `${reason} ${formatMoney(free)} of ${formatMoney(limit)} units are free.`
   const payload = { amount_units: formatMoney(amount) }
   const call = {
-    id: RAISE_BUDGET,
+    id: callId(turn, 0),
     actionType: 'request_approval' as const,
     toolName: RAISE_BUDGET,
     payload,
@@ -79,10 +84,8 @@ export async function askForRaise(
   return { text: null, calls: [call], final: null }
 }
 
-/** The last question for more was answered with no. */
-export function isRaiseRefused(messages: readonly StoredAgentMessage[]): boolean {
-  const last = messages.findLast(
-    (message) => message.message_role === 'tool' && observationOf(message).callId === RAISE_BUDGET,
-  )
-  return last !== undefined && !['approved', 'done'].includes(observationOf(last).decision)
+/** The last answer was the question for more, and people said no. Only Concord asks questions; an answer that was erased is not known. */
+export function isRaiseRefused([answer, observed]: readonly StoredAgentMessage[]): boolean {
+  if (answer?.message_type !== 'question' || !observed || observed.content === '') return false
+  return !['approved', 'done'].includes(observationOf(observed).decision)
 }

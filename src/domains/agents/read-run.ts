@@ -11,6 +11,7 @@ import {
   exitOf,
   LOOP_REPEATS,
   type OpenAnswer,
+  type OpenCall,
   type RunFacts,
   type RunStep,
 } from './advance-run.ts'
@@ -36,9 +37,11 @@ export type FoundRun = {
   readonly conversation: readonly StoredAgentMessage[] | null
   /** The commands of the calls in the open answer, by the position of the call. */
   readonly commands: ReadonlyMap<number, CallCommand>
+  /** The other steps of the run that are open; null: not read since the last commit. */
+  readonly others: readonly CallCommand[] | null
 }
 
-/** $1 run, $2 keys; null: all that have not ended. */
+/** $1 run, $2 keys; null: all its steps that have not ended. What its swarm proposes for it, and a memory that waits for a person, are no steps of the run. */
 const listCallCommands = statement<CallCommand>(
   'agents.list_call_commands',
   `select c.command_id, c.idempotency_key, c.status, c.payload, c.result, c.error, c.error_class, c.cancellation_requested,
@@ -47,7 +50,8 @@ from concord.commands as c
 left join lateral (select p.approval_id, p.status, p.decision_reason from concord.approvals as p
   where p.command_id = c.command_id and p.domain_effect_id is null and p.superseded_by is null
   order by p.created_at desc, p.approval_id desc limit 1) as a on true
-where c.agent_run_id = $1::uuid and case when $2::text[] is null then c.completed_at is null else c.idempotency_key = any($2) end`,
+where c.agent_run_id = $1::uuid and case when $2::text[] is null then c.completed_at is null and starts_with(c.idempotency_key, 'agent:' || $1::uuid || ':')
+  else c.idempotency_key = any($2) end`,
 )
 
 /** The stop that covers the run of this id, for the alias `c` of its command. The function is called only where a stop is in force. */
@@ -74,6 +78,7 @@ const held = [
   'labels',
   'end_reason',
   'cost_units',
+  'erasures',
 ] as const satisfies readonly (keyof StoredAgentRun)[]
 
 /** A run that a turn holds, and the stop that covers it. */
@@ -126,17 +131,21 @@ export async function readSituation(sql: Sql, run: StoredAgentRun): Promise<Situ
 }
 
 async function readRun(sql: Sql, run: StoredAgentRun): Promise<FoundRun> {
-  return readCallCommands(sql, { run, ...(await readSituation(sql, run)), conversation: null, commands: new Map() })
+  const situation = await readSituation(sql, run)
+  return readCallCommands(sql, { run, ...situation, conversation: null, commands: new Map(), others: null })
 }
 
-/** Reads the commands of the calls in the open answer. Of an answer that was erased they are all open commands of the run. */
+/** Reads the other open steps of the run: actions from outside of Concord, and the calls of an answer that was erased. */
+export async function readOthers(sql: Sql, found: FoundRun): Promise<FoundRun> {
+  const calls = new Set([...found.commands.values()].map(({ command_id }) => command_id))
+  const open = await sql.run(listCallCommands, [found.run.agent_run_id, null])
+  return { ...found, others: open.filter(({ command_id }) => !calls.has(command_id)) }
+}
+
+/** Reads the commands of the calls in the open answer. */
 export async function readCallCommands(sql: Sql, found: FoundRun): Promise<FoundRun> {
   const { run } = found
   const answer = findOpenAnswer(found)
-  if (answer?.content === '') {
-    const open = await sql.run(listCallCommands, [run.agent_run_id, null])
-    return { ...found, commands: new Map(open.entries()) }
-  }
   const keys = answer
     ? answerOf(answer).calls.map((_, index) => agentKey(run.agent_run_id, run.step_count + index))
     : []
@@ -174,13 +183,14 @@ export const isObservationOf = ({ message_role, step_index }: StoredAgentMessage
   message_role === 'tool' && step_index === step
 
 function runFactsOf(found: FoundRun): RunFacts {
-  const { run, origin, messages, commands } = found
+  const { run, origin, messages, commands, others } = found
   const open = findOpenAnswer(found)
   const answer: OpenAnswer | null = open
     ? { ...answerOf(open), lastBecause: open.metadata.last_because ?? null, isErased: open.content === '' }
     : null
-  const openCall = (command: CallCommand, isSpawn: boolean): CallState => {
-    return { t: 'open', status: command.status, isSpawn, isCancelRequested: isBeingCancelled(command) }
+  const openCall = (command: CallCommand, isSpawn: boolean): OpenCall => {
+    const { command_id: commandId, status } = command
+    return { t: 'open', commandId, status, isSpawn, isCancelRequested: isBeingCancelled(command) }
   }
   const calls = (answer?.calls ?? []).map((call, index): CallState => {
     const outcome = callOutcome(found, call, index)
@@ -199,7 +209,8 @@ function runFactsOf(found: FoundRun): RunFacts {
     isLooping: messages.some(({ metadata }) => (metadata.repeats ?? 0) + 1 >= LOOP_REPEATS),
     isRaiseRefused: isRaiseRefused(messages),
     answer,
-    calls: answer?.isErased ? [...commands.values()].map((command) => openCall(command, false)) : calls,
+    calls,
+    others: others && others.map((command) => openCall(command, false)),
   }
 }
 

@@ -130,6 +130,11 @@ describe('the account of a run', () => {
     await decide(asked.command_id, 'approved')
     const { cost_units, status } = await room.runOf(commandId)
     assert.deepEqual([six(cost_units), status], ['0.005000', 'waiting_for_approval'], 'one call was made')
+    const ids = (await room.messagesOf(waiting)).flatMap(({ content }) => {
+      const { calls = [] } = content as { calls?: readonly { id: string }[] }
+      return calls.map(({ id }) => id)
+    })
+    assert.deepEqual(ids, ['call_0_0', 'call_2_0'], 'each question has an id of its own')
   })
 
   test('[OPS-05] after a no the run has one last turn, paid for from the start, and hands back what it has', async () => {
@@ -147,6 +152,22 @@ describe('the account of a run', () => {
     assert.deepEqual([six(account.reserved_units), six(account.limit_units)], ['0.000000', '0.110000'])
     assert.equal(six(account.spent_units), six(run.cost_units))
     assert.equal(await room.statusOf(commandId), 'succeeded')
+  })
+
+  test('[OPS-05] a run of a command that may cost no more asks nobody: it has its last turn and hands back what it has', async () => {
+    const commandId = await room.submit({}, { taskName: 'Greet On' })
+    await room.db.query(
+      `update concord.commands set context = jsonb_set(context, '{metadata}', coalesce(context->'metadata', '{}') || '{"max_cost": "0.11"}') where command_id = $1`,
+      [commandId],
+    )
+    await room.settle(commandId)
+    await room.rest()
+    const run = await room.runOf(commandId)
+    assert.deepEqual([run.status, run.end_reason], ['succeeded', 'budget_exhausted'])
+    const asked = await room.rows(`select 1 from concord.commands where agent_run_id = $1`, [run.agent_run_id])
+    assert.equal(asked.length, 0)
+    const account = await look(run.agent_run_id)
+    assert.deepEqual([six(account.limit_units), six(account.excess_units)], ['0.110000', '0.000000'])
   })
 
   test('a run without a limit has an account too', async () => {

@@ -9,11 +9,13 @@ import {
   defineTask,
   findTool,
   listTools,
+  openDrive,
   proposeInRun,
   toolSchema,
 } from '#domains/commands'
 import { type AgentRoom, openAgentRoom } from '#test/agent-runs'
 import { final, type Outside, scripted, toolsForRuns } from '#test/agent-project'
+import { answer, nextFence } from '#test/commands'
 import { agentRoles } from './roles.ts'
 import { visibleTools } from './run-tools.ts'
 
@@ -102,7 +104,33 @@ describe('the bounds of a run', () => {
     const later = { ...room.catalog, tasks: new Map(room.catalog.tasks).set(task.spec.name, { ...task, spec }) }
     const refused = await propose(later, 5)
     assert.match(refused.ok ? '' : refused.reason, /The role of the agent does not cover it/)
+    const without = new Map(room.catalog.tasks)
+    without.delete(task.spec.name)
+    const plain = new Map(room.catalog.tasks).set(task.spec.name, { ...task, spec: { ...task.spec, metadata: {} } })
+    for (const tasks of [without, plain]) {
+      const gone = await propose({ ...room.catalog, tasks }, 5)
+      assert.match(gone.ok ? '' : gone.reason, /The role of the agent does not cover it/, 'the agent was removed')
+    }
     assert.equal((await propose(room.catalog, 5)).ok, true)
+  })
+
+  test('[AGT-08] a call whose tool the definition of the agent has lost while people were asked does not run after the yes', async () => {
+    const run = await room.runOf(await room.start('Waits To Look'))
+    const [call] = await room.rows<{ command_id: string }>(
+      `select command_id from concord.commands where agent_run_id = $1 and task_name = 'ask_owner'`,
+      [run.agent_run_id],
+    )
+    const task = room.catalog.tasks.get('Waits To Look')
+    assert.ok(call && task)
+    const spec = { ...task.spec, metadata: { agent: { callable_tools: ['look'] } } }
+    const catalog = { ...room.catalog, tasks: new Map(room.catalog.tasks).set(task.spec.name, { ...task, spec }) }
+    await answer(room, call.command_id, 'approved')
+    await openDrive({ ...room.world, catalog })(call.command_id, nextFence())
+    const [ended] = await room.rows('select status, error_class, error from concord.commands where command_id = $1', [
+      call.command_id,
+    ])
+    const error = 'The role of the agent does not cover it.'
+    assert.deepEqual([ended, outside.paid], [{ status: 'failed', error_class: 'policy_denied', error }, []])
   })
 
   test('a person may start the same agent', async () => {

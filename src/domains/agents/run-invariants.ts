@@ -45,10 +45,11 @@ where s.steps <> s.different or coalesce(s.last + 1, 0) <> s.steps
   {
     code: 'G05',
     name: 'a swarm stays within its cost',
-    meaning: 'The runs of a swarm have cost more than its limit.',
+    meaning: 'The runs of a swarm have cost more than the limit of its account, with all that people have added to it.',
     next: '`concord budgets show` shows what was reserved and spent.',
     sql: `select s.swarm_run_id as id from concord.swarm_runs as s join concord.agent_runs as a on a.swarm_run_id = s.swarm_run_id
-where s.max_cost_units is not null group by s.swarm_run_id, s.max_cost_units having sum(a.cost_units) > s.max_cost_units`,
+join concord.budget_accounts as b on b.account_id = s.swarm_run_id and b.workspace_id = s.workspace_id
+group by s.swarm_run_id, b.limit_units having sum(a.cost_units) > b.limit_units`,
   },
   {
     code: 'G06',

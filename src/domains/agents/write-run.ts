@@ -33,11 +33,11 @@ const release = statement<StoredAgentRun>(
   `update concord.agent_runs as t set turn_token = null, turn_until = null, run_after = $2 where t.agent_run_id = $1::uuid returning t.*`,
 )
 
-/** $1 run, $2 token, $3 status, $4 steps before, $5 steps after. No row: the turn does not hold the run as it has read it. */
+/** $1 run, $2 token, $3 status, $4 steps before, $5 steps after, $6 erasures. No row: the turn does not hold the run as it has read it. */
 const countHeld = statement<HeldRun>(
   'agents.count_held',
   `update concord.agent_runs as t set step_count = $5 from concord.commands as c
-where t.agent_run_id = $1::uuid and t.turn_token = $2::uuid and (t.status = $3) is true and t.step_count = $4 and c.command_id = t.command_id
+where t.agent_run_id = $1::uuid and t.turn_token = $2::uuid and (t.status = $3) is true and t.step_count = $4 and t.erasures = $6 and c.command_id = t.command_id
 returning ${HELD_COLUMNS}`,
 )
 
@@ -49,13 +49,13 @@ where t.agent_run_id = $1::uuid returning t.*`,
 )
 
 /**
- * Adds the answer $2 to the run $1 that the turn of the token $3 holds and that has $4 steps. No message: the run has got another one since the statement began.
+ * Adds the answer $2 to the run $1 that the turn of the token $3 holds and that has $4 steps and $5 erasures. No message: the run has got another one since the statement began.
  * The commit does not wait for the disk. The next commit of the turn, which proposes the calls of the answer or records its step, makes both durable: nothing that follows
  * from the answer can outlast it.
  */
 const addAnswer = statement<HeldRun & { readonly message: StoredAgentMessage | null }>(
   'agents.add_answer',
-  `with held as materialized (${lockRunIf('t.turn_token = $3::uuid and t.step_count = $4')}), added as (${insertMessagesOf('held')} on conflict (agent_run_id, position) do nothing returning *)
+  `with held as materialized (${lockRunIf('t.turn_token = $3::uuid and t.step_count = $4 and t.erasures = $5')}), added as (${insertMessagesOf('held')} on conflict (agent_run_id, position) do nothing returning *)
 select h.*, to_jsonb(a) as message from held as h left join added as a on true, set_config('synchronous_commit', 'off', true)`,
 )
 
@@ -64,8 +64,8 @@ type Written = { readonly run: StoredAgentRun; readonly messages?: readonly Stor
 
 /**
  * Runs the work in one transaction on the row that the turn holds; the turn then has the new row and messages without another read. False: nothing
- * was written, because a later turn has the row, or because the row has changed since it was read. The turn then decides again. Each commit also looks for a
- * stop.
+ * was written, because a later turn has the row, or because the row has changed since it was read. The turn then decides again. After an erasure it has read everything
+ * again. Each commit also looks for a stop.
  */
 async function commitHeld(
   { commands: { db, now } }: AgentDeps,
@@ -82,7 +82,9 @@ async function commitHeld(
       const { stop, ...changed } = row
       const run = { ...found.run, ...changed }
       const isSame = run.status === found.run.status && run.step_count === found.run.step_count
-      return { held: { run, stop, isSame }, written: isSame || !isDecided ? await work(tx, run, at) : undefined }
+      const isErased = run.erasures !== found.run.erasures
+      const isWriting = !isErased && (isSame || !isDecided)
+      return { held: { run, stop, isSame }, written: isWriting ? await work(tx, run, at) : undefined }
     },
   )
   turn.isLost = held === undefined
@@ -108,6 +110,7 @@ function keepFound(
     // An action from outside of Concord adds a message with its step.
     conversation: isSame && found.conversation ? [...found.conversation, ...messages] : null,
     commands: isAnswered ? new Map() : found.commands,
+    others: null,
   }
 }
 
@@ -176,8 +179,9 @@ export async function writeAnswer(
     ])
     return { run: counted ?? run, messages }
   }
-  // The answer is kept, whatever has happened to the run meanwhile.
-  await commitHeld(deps, turn, write, { isDecided: false })
+  // The answer is kept, whatever has happened to the run meanwhile. Only after an erasure it is not: it may repeat what was erased. It was paid for.
+  const isKept = await commitHeld(deps, turn, write, { isDecided: false })
+  if (!isKept && !turn.isLost) for (const answer of paid) await answer.settle(deps.commands.db)
 }
 
 /** False: nothing was written, because the run is not as the turn has read it. */
@@ -187,9 +191,9 @@ async function writeFreeAnswer(
   message: NewMessage,
 ): Promise<boolean> {
   const at = now()
-  const { agent_run_id, step_count } = turn.found.run
+  const { agent_run_id, step_count, erasures } = turn.found.run
   const rows = toMessageRows(newId, [{ ...message, stepIndex: step_count }], at)
-  const [held] = await db.run(addAnswer, [agent_run_id, rows, turn.token, step_count])
+  const [held] = await db.run(addAnswer, [agent_run_id, rows, turn.token, step_count, erasures])
   if (!held?.message) return false
   const { message: added, stop, ...changed } = held
   turn.heldAt = at
@@ -266,12 +270,12 @@ export async function writeSteps(
   const { db, now, newId } = deps.commands
   const moving = movingOf(deps, turn)
   const at = now()
-  const { agent_run_id, status, step_count, max_steps } = turn.found.run
+  const { agent_run_id, status, step_count, max_steps, erasures } = turn.found.run
   // The answer of a run without steps left is no step.
   const own = steps.slice(0, max_steps - step_count)
   const write = async (tx: Tx): Promise<Written & Pick<HeldRun, 'stop'>> => {
     const [[counted], , added] = await together([
-      tx.run(countHeld, [agent_run_id, turn.token, status, step_count, step_count + own.length]),
+      tx.run(countHeld, [agent_run_id, turn.token, status, step_count, step_count + own.length, erasures]),
       appendEvents(tx, runLog, stepEvents(moving, turn.found.run, own, at)),
       messages.length > 0 ? appendMessages(tx, newId, turn.found.run, messages, at) : [],
     ])
@@ -310,9 +314,9 @@ export async function writeStepWith(
   const { run } = turn.found
   const [event] = stepEvents(movingOf(deps, turn), run, steps, at)
   if (!event || steps.length > 1 || messages.length !== 1 || run.step_count >= run.max_steps) return false
-  const { agent_run_id: agentRunId, step_count: stepCount } = run
+  const { agent_run_id: agentRunId, step_count: stepCount, erasures } = run
   const rows = toMessageRows(newId, messages, at)
-  const joined = joinStep({ agentRunId, token: turn.token, stepCount, messages: rows, event })
+  const joined = joinStep({ agentRunId, token: turn.token, stepCount, erasures, messages: rows, event })
   const written = await insert(joined).catch(refuseRace)
   if (!written) return false
   const { message, stop, ...changed } = written

@@ -105,26 +105,40 @@ const explain = statement<{
           ${isQuarantined('$2', '$4::text')} as is_quarantined`,
 )
 
+/** The account $1 of the workspace $2 and all that it is carved out of, with the highest limit of each: what its command may cost. */
+const CHAIN = `recursive chain as (
+     select a.account_id, a.parent_account_id, a.command_id, 0 as level from ${ACCOUNTS} a where a.account_id = $1 and a.workspace_id = $2
+     union all
+     select p.account_id, p.parent_account_id, p.command_id, c.level + 1 from chain c
+       join ${ACCOUNTS} p on p.account_id = c.parent_account_id and p.workspace_id = $2),
+   capped as (
+     select c.account_id, c.level, (o.context->'metadata'->>'max_cost')::numeric as most from chain c
+       join concord.commands o on o.command_id = c.command_id and o.workspace_id = $2)`
+
 /** $1 account, $2 workspace, $3 key, $4 amount, $5 at, $6 the highest limit. A limit that is carved out of another raises that one too. */
 const lift = statement<StoredAccount>(
   'budgets.raise',
-  `with recursive chain as (
-     select a.account_id, a.parent_account_id, 0 as level from ${ACCOUNTS} a where a.account_id = $1 and a.workspace_id = $2
-     union all
-     select p.account_id, p.parent_account_id, c.level + 1 from chain c
-       join ${ACCOUNTS} p on p.account_id = c.parent_account_id and p.workspace_id = $2),
+  `with ${CHAIN},
    locked as (
-     select a.account_id, a.closed_at, a.limit_units, c.level from chain c
+     select a.account_id, a.closed_at, a.limit_units, c.level, least(c.most, $6::numeric) as most from capped c
        join ${ACCOUNTS} a on a.account_id = c.account_id and a.workspace_id = $2 order by c.level for update of a),
    raised as (
      update ${ACCOUNTS} a set limit_units = a.limit_units + $4,
             carved_units = a.carved_units + case when l.level = 0 then 0 else $4::numeric end
        from locked l where a.account_id = l.account_id and a.workspace_id = $2 and ${unused('raised', '$3')}
-        and (select every(o.closed_at is null and o.limit_units + $4 <= $6) from locked o)
+        and (select every(o.closed_at is null and o.limit_units + $4 <= o.most) from locked o)
      returning a.*, l.level),
    entries as (${entry('limit_change, carved_change')}
      select account_id, workspace_id, 'raised', $3, $5, $4, case when level = 0 then 0 else $4::numeric end from raised)
    select * from raised where level = 0`,
+)
+
+/** The account of the chain whose command leaves the least room for a raise. $1 account, $2 workspace. No row: no command of the chain has a cap. */
+const findCap = statement<{ readonly limit_units: string; readonly most: string }>(
+  'budgets.find_cap',
+  `with ${CHAIN}
+   select a.limit_units, c.most from capped c join ${ACCOUNTS} a on a.account_id = c.account_id and a.workspace_id = $2
+    where c.most is not null order by c.most - a.limit_units limit 1`,
 )
 
 export const lock = statement<StoredAccount>(
@@ -246,7 +260,15 @@ export function releaseCost(tx: Sql, actor: Actor<string>, input: Keyed): Promis
   return settleCost(tx, actor, { ...input, amount: zeroMoney })
 }
 
-/** Adds to the limit, and to the limits of all accounts that it is carved out of. */
+/** How much the limit can be raised: up to what the command may cost, and those of the accounts above it. */
+export async function readRoom(sql: Sql, { account_id, workspace_id, limit_units }: StoredAccount): Promise<Money> {
+  const [cap] = await sql.run(findCap, [account_id, workspace_id])
+  const [most, limit] = cap ? [cap.most, cap.limit_units] : [formatMoney(maxMoney), limit_units]
+  const room = amountOf(most) - amountOf(limit)
+  return room > 0n ? (room as Money) : zeroMoney
+}
+
+/** Adds to the limit, and to the limits of all accounts that it is carved out of. None gets more than its command may cost. */
 export async function raiseLimit(tx: Sql, actor: Actor<string>, input: Reserve): Promise<Decision<StoredAccount>> {
   const { accountId, workspaceId, key, amount, at } = input
   const values = [accountId, workspaceId, key, formatMoney(amount), at, formatMoney(maxMoney)]
@@ -260,8 +282,14 @@ export async function raiseLimit(tx: Sql, actor: Actor<string>, input: Reserve):
   if (!account.ok) return account
   if (account.value.closed_at) return refuseAmount(account.value, amount)
   const [found] = await tx.run(explain, [accountId, workspaceId, key, null])
+  if (found?.is_raised) return account
+  const [cap] = await tx.run(findCap, [accountId, workspaceId])
+  if (cap && amount > amountOf(cap.most) - amountOf(cap.limit_units)) {
+    const [most, limit] = [cap.most, cap.limit_units].map((text) => formatMoney(amountOf(text)))
+    return refuse('budgets.account.capped', `The work may cost ${most} units at most, and its limit is ${limit}.`)
+  }
   // The limit of an account above it is at least as high.
-  return found?.is_raised ? account : refuse('money.range', 'The limit would be above the highest amount.')
+  return refuse('money.range', 'The limit would be above the highest amount.')
 }
 
 /** What is left returns to the parent. Open reservations count as spent, because nobody knows what their calls cost. */

@@ -78,8 +78,8 @@ export async function reserveCosts(tx: Tx, batch: Batch): Promise<ReadonlySet<st
   return new Set(rows.map(({ key }) => key))
 }
 
-/** The first settlement of a key counts. Undefined: there was nothing to settle. `excess` is what these keys cost above their reservations. */
-export async function settleCosts(tx: Sql, actor: Actor<string>, batch: Batch) {
+/** The first settlement of a key counts. Returns the account as it is now. Undefined: there was nothing to settle. */
+export async function settleCosts(tx: Sql, actor: Actor<string>, batch: Batch): Promise<StoredAccount | undefined> {
   const rows = batch.amounts.length === 0 ? [] : await tx.run(endMany, valuesOf(batch))
   const [account] = rows
   if (!account) return undefined
@@ -88,5 +88,5 @@ export async function settleCosts(tx: Sql, actor: Actor<string>, batch: Batch) {
     const payload = { key, excess_units: formatMoney(amountOf(over)) }
     await accounts.append(tx, account, actor, { type: 'budget_breached', at: batch.at, payload, round: key })
   }
-  return { account: account as StoredAccount, isBreached: breached.length > 0 }
+  return account
 }

@@ -8,6 +8,7 @@ export {
   openAccount,
   raiseLimit,
   readAccount,
+  readRoom,
   releaseCost,
   reserveCost,
   settleCost,

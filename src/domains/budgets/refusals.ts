@@ -3,6 +3,10 @@ import type { RefusalTable } from '#kernel/refusal'
 
 export const budgetRefusals = {
   'budgets.account.exhausted': ['conflict', 'Ask for a higher limit, or reserve less.'],
+  'budgets.account.capped': [
+    'conflict',
+    'Give the task of the mission a higher max_cost, and raise the budget of the mission if it lacks that.',
+  ],
   'budgets.account.closed': ['conflict', 'The work of this account has ended. Use the account of work that runs.'],
   'budgets.account.has_children': ['conflict', 'Close the accounts of its children first.'],
   'budgets.model.quarantined': [

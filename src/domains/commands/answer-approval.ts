@@ -46,7 +46,8 @@ import {
 } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { gatherFacts } from './facts.ts'
-import { askPolicy, decidePolicyOutcome, highestRisk } from './intake.ts'
+import { askPolicy, highestRisk } from './intake.ts'
+import { decidePolicyOutcome } from './policy-outcome.ts'
 import { resumeCommandWith } from './change-command.ts'
 import { passAfter, passBefore } from './drive.ts'
 import {

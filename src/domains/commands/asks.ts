@@ -32,6 +32,8 @@ export type PolicyOutcome =
       readonly approvers: readonly NeededApproval[]
       readonly approvalType: string
       readonly reason: string
+      /** The shortest time that a rule gives people; null: no rule does. */
+      readonly expiresInMinutes: number | null
     }
   | { readonly t: 'delay'; readonly until: Date }
   | { readonly t: 'go' }
@@ -59,6 +61,7 @@ export function planAsks({
   const input = lastRequest(effects)?.result as InputRecord | null | undefined
   const writers = writersIn(effects, command.requested_by)
   const { approval, side_effects, description } = task.type
+  const minutes = [approval.expires_in_minutes, outcome.expiresInMinutes].filter((each) => each !== null)
   const isByAgent = command.context.run_as === 'agent'
   return outcome.approvers.map(({ approver, count }) => ({
     workspaceId: command.workspace_id,
@@ -80,7 +83,7 @@ export function planAsks({
     // An agent has the key of its requester and would approve its own proposal.
     selfDecisionAllowed: approval.self_decision_allowed && !isByAgent,
     isByAgent,
-    ...(approval.expires_in_minutes === null ? {} : { expiresInMinutes: approval.expires_in_minutes }),
+    ...(minutes.length > 0 && { expiresInMinutes: Math.min(...minutes) }),
     writers,
     ...(input && Object.values(writers).includes(input.by) ? { edits: input } : {}),
   }))

@@ -1,6 +1,7 @@
 /** The first part of a command's life: validate the payload, ask policy, then refuse, wait for people, or plan. Pure. */
 import { hash } from 'node:crypto'
-import { approvalHash, type ApprovalRequest, approverRef, editsOf, type StoredApproval } from '#domains/approvals'
+import { approvalHash, type ApprovalRequest, editsOf, type StoredApproval } from '#domains/approvals'
+import { listLostScope } from '#kernel/agents/authority'
 import { canonicalJson } from '#kernel/canonical-json'
 import type { NewId } from '#kernel/clock'
 import { highestClass } from '#kernel/data-class'
@@ -8,15 +9,7 @@ import type { JsonValue } from '#kernel/json-value'
 import type { CallToCover } from '#kernel/policy/envelope'
 import { evaluatePolicy, type PolicyResult } from '#kernel/policy/evaluate'
 import { higherRisk, type PolicyInput, type RiskLevel } from '#kernel/policy/policy'
-import {
-  type NeededApproval,
-  planAsks,
-  type PolicyOutcome,
-  requestEffects,
-  requestInput,
-  sayChanged,
-  sayOutside,
-} from './asks.ts'
+import { planAsks, requestEffects, requestInput, sayChanged, sayOutside } from './asks.ts'
 import type { EffectDraft } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { isSyncTask } from './catalog/primitives.ts'
@@ -38,6 +31,7 @@ import {
 } from './change.ts'
 import type { CommandWithEffects, StoredCommand } from './command-table.ts'
 import { decideMode, planCommand, type PlanTerms } from './plan.ts'
+import { decidePolicyOutcome } from './policy-outcome.ts'
 import { contentOf, draftEffects, sayTaskGone, taskOf, validatePayload } from './tasks.ts'
 
 /** Polling interval: a worker with another catalog may start at any time, and no event reports that the task is back. */
@@ -99,6 +93,7 @@ export function decide(
     ({ effect_type }) => seen.catalog.effects.get(effect_type)?.operation?.approval_required,
   )
   const outcome = decidePolicyOutcome(task, question.result, isOperationGated || gates !== undefined, at)
+  const freed = { policy: question.result, isApproved: false, facts: seen.facts }
   switch (outcome.t) {
     case 'deny':
       return fail('policy_denied', outcome.reason, ...asked)
@@ -123,7 +118,6 @@ export function decide(
         const { envelope_id, approved_by, calls_max } = envelope
         const use = { envelope_id, approved_by, calls_max, task_name: task.spec.name }
         const covered = [...asked, emitEvent('envelope_used', systemActor, use)]
-        const freed = { policy: question.result, isApproved: false, facts: seen.facts }
         return planAndQueue({ ...found, command }, seen, task, freed, newId, covered)
       }
       const first = envelope ? sayOutside(asks, envelope) : asks
@@ -139,14 +133,7 @@ export function decide(
       return { changes, next: { t: 'ask', what: 'gates', requests } }
     }
     case 'go':
-      return planAndQueue(
-        { ...found, command },
-        seen,
-        task,
-        { policy: question.result, isApproved: false, facts: seen.facts },
-        newId,
-        asked,
-      )
+      return planAndQueue({ ...found, command }, seen, task, freed, newId, asked)
   }
 }
 
@@ -191,7 +178,9 @@ export function planApproved(found: CommandWithEffects, seen: Seen, at: Date, ne
     return { changes, next: { t: 'wait', until, isTaskGone: true } }
   }
   if (!seen.approved) return need('approved')
-  if (task.fn.reads_facts && !seen.facts) return need('facts')
+  if ((task.fn.reads_facts || command.agent_run_id !== null) && !seen.facts) return need('facts')
+  const lost = listLostScope(seen.facts?.['agent_scope'])
+  if (lost.length > 0) return fail('policy_denied', lost.join(' '), move('queued', systemActor))
   const drafts = draftEffects(task, command, seen.facts)
   const isSame = drafts.ok && approvalHash(contentOf(task, command.payload, drafts.value)) === command.payload_hash
   const cannotRun = (reason: string) => fail('validation_error', reason, move('queued', systemActor))
@@ -325,75 +314,4 @@ export function highestRisk(
     (risk, { effect_type }) => higherRisk(risk, effects.get(effect_type)?.definition.risk_level),
     higherRisk(String(input.task['risk_level']), undefined),
   )
-}
-
-const DELAY_MS = 60_000
-
-export function decidePolicyOutcome(
-  task: CompiledTask,
-  result: PolicyResult,
-  isOperationGated: boolean,
-  now: Date,
-): PolicyOutcome {
-  const { approval } = task.type
-  const reason = result.reasons.join(' ') || 'The contract requires an approval.'
-  switch (result.decision) {
-    case 'deny':
-      return { t: 'deny', reason }
-    case 'require_more_input':
-      return { t: 'input', fields: fieldsOf(result) }
-    case 'escalate':
-    case 'require_approval': {
-      const approvalType = result.decision === 'escalate' ? 'escalation' : approval.approval_type
-      return { t: 'approval', approvers: approversOf(result, approval), approvalType, reason }
-    }
-    case 'delay':
-      return { t: 'delay', until: new Date(now.getTime() + delayOf(result)) }
-    case 'route':
-    case 'allow': {
-      const isGated = approval.required || task.spec.approval_required || isOperationGated
-      if (!isGated) return { t: 'go' }
-      const approvers = approversOf({ required_approvals: [] }, approval)
-      return { t: 'approval', approvers, approvalType: approval.approval_type, reason }
-    }
-  }
-}
-
-/**
- * A name without a prefix is an org role: `data_owner` means `role:data_owner`. Two spellings of one role are one approval with the higher
- * count. The quorum of the type holds for each.
- */
-function approversOf(
-  { required_approvals }: Pick<PolicyResult, 'required_approvals'>,
-  { approver: fallback, quorum }: CompiledTask['type']['approval'],
-): readonly NeededApproval[] {
-  const needed = new Map<string, NeededApproval>()
-  for (const required of required_approvals.length === 0 ? [fallback] : required_approvals) {
-    const { role, count } = typeof required === 'string' ? { role: required, count: 1 } : required
-    const approver = role.includes(':') ? role : `role:${role}`
-    const key = approverRef(approver) ?? approver
-    const known = needed.get(key)
-    needed.set(key, {
-      approver: known?.approver ?? approver,
-      count: Math.max(quorum, count, known?.count ?? 1),
-    })
-  }
-  return [...needed.values()]
-}
-
-function metadataOf({ metadata }: PolicyResult, field: string): readonly unknown[] {
-  return Object.values(metadata).map((each) => (each as Record<string, unknown> | null)?.[field])
-}
-
-function fieldsOf(result: PolicyResult): readonly string[] {
-  const fields = metadataOf(result, 'missing_fields').flatMap((list) => (Array.isArray(list) ? list.map(String) : []))
-  return [...new Set(fields)].toSorted()
-}
-
-/** The longest delay that any rule sets. */
-function delayOf(result: PolicyResult): number {
-  const asked = metadataOf(result, 'delay_ms').filter(
-    (ms): ms is number => typeof ms === 'number' && Number.isSafeInteger(ms) && ms > 0,
-  )
-  return asked.length > 0 ? Math.max(...asked) : DELAY_MS
 }

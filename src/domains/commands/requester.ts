@@ -15,10 +15,11 @@ import { contentOf, readBackOf, taskOf } from './tasks.ts'
 /** The approval type of the question. One yes holds for the rest of the command. */
 const REQUESTER_GONE = 'requester_gone'
 
-/** A condition about the command `c`: the agent that proposed it has lost its last key. */
+/** A condition about the command `c`: the agent that proposed it has lost its last key, or the tool that it called. */
 const hasLostAgent = (userId: string): string =>
   `(c.context->>'agent' is not null and not exists (select from identity.api_keys k
-      where k.user_id = ${userId} and k.agent = c.context->>'agent' and ${isLiveKey('k', 'c.workspace_id')}))`
+      where k.user_id = ${userId} and k.agent = c.context->>'agent' and ${isLiveKey('k', 'c.workspace_id')}
+        and (not c.context->'metadata' ? 'tool_name' or c.task_name = any(k.tools))))`
 
 /**
  * A condition about the command `c`: the person may no longer act as at the request, and no operator has agreed to continue the command. `offset 0`:
@@ -108,7 +109,7 @@ function requestOf(
       : { arguments: command.payload, effects: [], policy_version: 'none', command_version: 'none' },
     packet: {
       requestedAction: `Continue ${command.task_name ?? command.command_type} although its requester may no longer act.`,
-      why: 'The requester left, has a lower role than at the request, or may not enter this workspace any more; or the key of its agent was revoked or has expired.',
+      why: 'The requester left, has a lower role than at the request, or may not enter this workspace any more; or the key of its agent was revoked, has expired or no longer covers the tool.',
       affected: [effect_type],
       policy: 'Nothing begins in the name of a person who may no longer act.',
       afterApproval:

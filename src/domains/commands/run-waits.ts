@@ -77,7 +77,7 @@ const listStandings = statement<RunStanding>(
     from concord.commands as k left join concord.approvals as a
       on a.workspace_id = k.workspace_id and a.command_id = k.command_id and a.status = 'pending' and a.superseded_by is null
     where k.workspace_id = c.workspace_id and k.agent_run_id = r.agent_run_id and c.completed_at is null
-      and k.status in ('waiting_for_approval', 'waiting_for_input', 'blocked')), '[]') as calls
+      and k.context ? 'follower' and k.status in ('waiting_for_approval', 'waiting_for_input', 'blocked')), '[]') as calls
 from concord.commands as c
 left join lateral (select r.agent_run_id, r.agent_name, r.step_count, r.end_reason from concord.agent_runs as r
   where r.workspace_id = c.workspace_id and r.command_id = c.command_id order by r.created_at desc limit 1) as r on true

@@ -41,7 +41,7 @@ export type SubmitCommand = {
   readonly runAs?: 'user' | 'service' | 'agent'
   readonly appId?: string
   readonly metadata?: JsonObject
-  /** The run of an agent that proposes it; set by the gateway of agents alone. */
+  /** The run of an agent that proposes it; set by the gateway of agents, and for a memory that a run proposes. */
   readonly run?: { readonly agentRunId: string; readonly swarmRunId: string | null } | undefined
   /** A process that is woken by the write that ends the command or makes it wait for people. */
   readonly follower?: Process | undefined

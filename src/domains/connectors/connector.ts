@@ -66,6 +66,8 @@ export type ConnectorError = {
   readonly happened: Happened
   /** The provider asked to wait this long. */
   readonly retry_after_ms?: number
+  /** Another process makes this try of the call: what was set aside for the try is not free. */
+  readonly is_taken?: true
 }
 
 export type ConnectorResult = {
@@ -112,6 +114,18 @@ export class ConnectorFailure extends Error {
     const { errorClass: error_class, message, happened, retryAfterMs } = this
     const wait = retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }
     return failed({ error_class, message, happened, ...wait })
+  }
+}
+
+/** Another process has begun this try of the call. */
+export class CallTaken extends ConnectorFailure {
+  constructor(name: string) {
+    super('transient_connector_error', `Another process makes this call of ${name}.`, 'no')
+  }
+
+  override toResult(): ConnectorResult {
+    const { errorClass: error_class, message, happened } = this
+    return failed({ error_class, message, happened, is_taken: true })
   }
 }
 

@@ -8,6 +8,7 @@ import { cutPage, type Db, defineTable, isLostRace, type Paged, pageText, scoped
 import type { RowOf } from '#store/rows'
 import { TIMEOUT_MAX_MS } from './check-connector.ts'
 import {
+  CallTaken,
   type ConnectorDefinition,
   type ConnectorError,
   ConnectorFailure,
@@ -42,6 +43,8 @@ type BegunInvocation = {
   /** A stop covers the agent of the command. */
   readonly is_stopped: boolean
   readonly is_begun: boolean
+  /** This try of a model call of a run has a row. */
+  readonly is_taken: boolean
   /** Until the rate limit allows another call; null: it does now. */
   readonly wait_ms: number | null
   readonly under_way: number
@@ -49,7 +52,8 @@ type BegunInvocation = {
 
 /**
  * Inserts the row if the command runs, its effect executes, the turn that began the attempt still has the command, no stop covers the agent of the command, and
- * the limits allow another call. During a stop the undo of effects goes on. A look-up and a model call of a run do not need the turn.
+ * the limits allow another call. During a stop the undo of effects goes on. A look-up and a model call of a run do not need the turn. Of a model call of a run each
+ * try has one row, because one reservation pays for it: of two that insert at once the index lets one through, and the other finds its row when it looks again.
  * $1 id, $2 workspace, $3 command, $4 effect, $5 connector, $6 operation, $7 side effect, $8 key, $9 input, $10 trace, $11 attempt,
  * $12 requests per minute or null, $13 concurrent calls or null, $14 the longest time that a call can be under way, $15 the source if its output is untrusted,
  * $16 the run that calls by itself or null.
@@ -70,6 +74,8 @@ const beginInvocation = statement<BegunInvocation>(
      select
        exists (select from caller) as is_allowed,
        exists (select from caller where is_stopped) as is_stopped,
+       $16::uuid is not null and exists (select from concord.connector_invocations i
+         where i.command_id = $3 and i.idempotency_key = $8 and i.attempt = $11::int) as is_taken,
        case when $12::int is null then null else (
          select ceil(extract(epoch from i.created_at + interval '60 seconds' - clock_timestamp()) * 1000)::int
            from concord.connector_invocations i
@@ -85,8 +91,8 @@ const beginInvocation = statement<BegunInvocation>(
      insert into concord.connector_invocations (connector_invocation_id, workspace_id, command_id, domain_effect_id,
        connector_name, operation, side_effect, idempotency_key, status, request_payload, trace_id, attempt, created_at)
      select $1, $2, $3, $4, $5, $6, $7, $8, 'started', $9::jsonb, $10, $11, clock_timestamp()
-       from facts where is_allowed and not is_stopped and wait_ms is null and ($13::int is null or under_way < $13::int)
-     returning 1
+       from facts where is_allowed and not is_stopped and not is_taken and wait_ms is null and ($13::int is null or under_way < $13::int)
+     on conflict do nothing returning 1
    ), labelled as (
      update concord.commands c
         set labels = concord.carry_labels(c.labels, jsonb_build_array($15::text || '>' || concord.shown_id('inv', $1)), concord.shown_id('cmd', c.command_id))
@@ -148,6 +154,7 @@ export async function beginCall(
     // The next attempt of the effect is refused by the stop itself, and the command waits for the lift.
     if (found.is_stopped)
       throw new ConnectorFailure('transient_connector_error', `${name} is not called during a stop of agents.`, 'no')
+    if (found.is_taken) throw new CallTaken(name)
     const waitMs = Math.max(found.wait_ms ?? 0, LOOK_AGAIN_MS)
     if (waitedMs + waitMs > WAIT_MAX_MS || context.signal.aborted)
       throw new ConnectorFailure('rate_limited', `${name} has reached its limit of calls.`, 'no', waitMs)

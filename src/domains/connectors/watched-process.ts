@@ -51,10 +51,14 @@ export function openWatchedProcess(
   const rest: Buffer[] = []
   let sizeBytes = 0
   let isEnded = false
+  /** Ended by `fail`: what it still sends does not count. */
+  let isFailed = false
+  let hasExitedWell = false
   const { promise: ended, resolve: end } = Promise.withResolvers<void>()
 
   function fail(message: string, happened: Happened = 'unknown'): void {
     failure ??= new ConnectorFailure('transient_connector_error', message, happened)
+    isFailed = true
     onFailure?.(failure)
     kill()
   }
@@ -68,16 +72,20 @@ export function openWatchedProcess(
     }
     ;(child.stdio[3] as Writable | null)?.destroy()
   }
+  function takeLine(): void {
+    const line = Buffer.concat(rest.splice(0)).toString('utf8')
+    if (line.trim() !== '') onLine(line)
+  }
   function take(chunk: Buffer): void {
+    if (isFailed) return
     sizeBytes += chunk.length
     if (sizeBytes > BYTES_MAX) return fail(`${noun} sent more than ${BYTES_MAX} bytes.`)
     let from = 0
     for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, from)) {
       rest.push(chunk.subarray(from, at))
       from = at + 1
-      const line = Buffer.concat(rest.splice(0)).toString('utf8')
-      if (line.trim() !== '') onLine(line)
-      if (failure) return
+      takeLine()
+      if (isFailed) return
     }
     if (from < chunk.length) rest.push(chunk.subarray(from))
   }
@@ -107,6 +115,7 @@ export function openWatchedProcess(
         })
         child.stdout?.on('data', take)
         child.once('exit', (code, signal) => {
+          hasExitedWell = code === 0
           failure ??= new ConnectorFailure(
             'transient_connector_error',
             `${noun} ended (${signal ?? `code ${code}`}) before it answered.`,
@@ -117,6 +126,8 @@ export function openWatchedProcess(
         child.once('close', () => {
           // From now on the process id may belong to another process.
           isEnded = true
+          // The last line may have no end. That of a program that died is not whole.
+          if (hasExitedWell && !isFailed) takeLine()
           end()
           onEnd?.()
         })

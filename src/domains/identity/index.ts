@@ -74,7 +74,7 @@ export {
   reactivatePerson,
   redeemInvitation,
 } from './invitation.ts'
-export { authorize, decideUnbound, type PlatformRole, platformRoles } from './principal.ts'
+export { authorize, decideUnbound, lowerRole, type PlatformRole, platformRoles } from './principal.ts'
 export { delegate, endDelegation, listDelegations } from './delegation.ts'
 export type { IdentityDeps } from './deps.ts'
 export type { Principal } from '#kernel/actor'

@@ -20,11 +20,10 @@ import type { PolicyInput } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import { digestOutput } from './checks.ts'
-import type { MissionConfig } from './config.ts'
+import { decisionTerms, decisionTermsOf, askPeople, type MissionConfig, OPERATOR } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import { outputArtifact } from './mission-task.ts'
 import type { StoredMission, StoredTask } from './mission.ts'
-import { OPERATOR } from './start-plan.ts'
 import { attemptsOf, listStandingEffects } from './standing-effects.ts'
 import { type Origin, submitFollowed } from './turn.ts'
 
@@ -49,6 +48,7 @@ const payload = z.object({
   /** What another attempt would repeat. */
   effects: z.array(z.object({ effect_id: z.string(), effect_type: z.string() })),
   reviewer_role: z.string().nullable(),
+  ...decisionTerms.shape,
 })
 type ReviewPayload = z.output<typeof payload>
 
@@ -89,10 +89,8 @@ export function acceptOutputDefinitions(deps: () => MissionDeps): readonly Defin
     actions: '*',
     // Only this room submits the task.
     decide: ({ command }: PolicyInput) => {
-      const { reason, reviewer_role } = command['payload'] as ReviewPayload
-      const requester = String(command['requested_by'])
-      const role = reviewer_role ?? (requester.startsWith('user:') ? requester : OPERATOR)
-      return { decision: 'require_approval', reasons: [reason], required_approvals: [{ role, count: 1 }] }
+      const { reason, reviewer_role: role, ...terms } = command['payload'] as ReviewPayload
+      return askPeople(reason, { role, requestedBy: String(command['requested_by']) }, terms)
     },
   })
   return [
@@ -130,11 +128,18 @@ export function reviewerOf(
   return named?.[0] ?? approver_role ?? null
 }
 
+type AskedReview = {
+  readonly role: string | null
+  readonly workspaceId: string
+  readonly requestId: string
+  readonly terms: ReturnType<typeof decisionTermsOf>
+}
+
 /** Who would have to review an output. Nothing is recorded. */
 export function previewReview(
   { commands }: MissionDeps,
   by: Actor,
-  { role, workspaceId, requestId }: { role: string | null; workspaceId: string; requestId: string },
+  { role, workspaceId, requestId, terms }: AskedReview,
 ): Promise<Decision<CommandPreview>> {
   const payload: ReviewPayload = {
     mission_id: '',
@@ -148,6 +153,7 @@ export function previewReview(
     output_checksum: null,
     effects: [],
     reviewer_role: role,
+    ...terms,
   }
   const ingress = 'system_event' as const
   return previewCommand(commands, by, { workspaceId, requestId, taskName: ACCEPT_TASK_OUTPUT, payload, ingress })
@@ -176,6 +182,7 @@ export async function submitReview(
     output_checksum: task.output_checksum,
     effects: effects.slice(0, EFFECTS_SHOWN).map(({ effect_id, effect_type }) => ({ effect_id, effect_type })),
     reviewer_role: reviewerOf(task.spec, config),
+    ...decisionTermsOf(config),
   }
   const ingress = 'system_event'
   return submitFollowed(
@@ -195,4 +202,21 @@ const findCommandKeyed = statement<{ readonly command_id: string }>(
 export async function findSubmittedAs(sql: Sql, workspaceId: string, key: string): Promise<string | undefined> {
   const [row] = await sql.run(findCommandKeyed, [workspaceId, key])
   return row?.command_id
+}
+
+/** $1 workspace, $2 task, $3 attempt. A command can be several attempts, and its key has the first. */
+const findCommandOf = statement<{ readonly command_id: string }>(
+  'missions.find_attempt',
+  `select c.command_id from generate_series(1, $3::int) as n
+  join concord.commands as c on c.workspace_id = $1::uuid and c.idempotency_key = 'mission:' || $2 || ':' || n
+order by n desc limit 1`,
+)
+/** The command of an attempt. Null: it has none. */
+export async function findAttempt(
+  sql: Sql,
+  { id, workspace_id }: Pick<StoredTask, 'id' | 'workspace_id'>,
+  attempt: number,
+): Promise<string | null> {
+  const [row] = await sql.run(findCommandOf, [workspace_id, id, attempt])
+  return row?.command_id ?? null
 }

@@ -51,44 +51,47 @@ export async function cancelTask(
   { reason, ...asked }: OfTask & { readonly reason?: string | undefined },
 ): Promise<Decision<StoredTask>> {
   const { workspaceId, missionId, taskId } = asked
-  const found = await findTaskWithRun(deps.commands.db, asked)
-  if (!found.ok) return found
-  const { run, task: seen } = found.value
-  const allowed = checkActor(person, run)
-  if (!allowed.ok) return allowed
-  if (seen.state_type === 'terminal') return refuseState(seen, `The task is ${seen.state}.`, 'cancelled')
-  for (const commandId of [seen.command_id, seen.review_command_id]) {
-    if (commandId === null) continue
-    const cancelled = await cancelCommand(deps.commands, person, { workspaceId, commandId, reason })
-    // The end of a running attempt counts. In every other state it is settled already.
-    if (cancelled.ok || seen.state_type !== 'running') continue
-    if (cancelled.code === 'commands.action.not_allowed') return cancelled
-    return refuseState(seen, `The attempt of the task has ended: ${cancelled.reason}`, 'cancelled')
-  }
-  const sent = new Set<string | null>()
-  const done = await actOn(deps, person, asked, async ({ batch, at, by, tx }) => {
-    const task = await findTaskOf(tx, missionId, taskId)
-    if (!task) return refuseTask()
-    for (const id of [task.command_id, ...(await findSubmitted(tx, [taskId])).values()]) sent.add(id)
-    // The turn may have settled the command that was cancelled here.
-    if (task.state === 'cancelled') return accept(task)
-    if (task.state_type === 'terminal') return refuseState(task, `The task is ${task.state}.`, 'cancelled')
-    const set = { error_message: recorded(reason) ?? 'A person cancelled the task.' }
-    const cancelled = batch.task(task, 'cancelled', {
-      by,
-      at,
-      payloads: { task_cancelled: { cancelled_by: by.id } },
-      set,
+  const stopped = new Set<string | null>([null])
+  for (let isFirst = true; ; isFirst = false) {
+    const found = await findTaskWithRun(deps.commands.db, asked)
+    if (!found.ok) return found
+    const { run, task: seen } = found.value
+    const allowed = checkActor(person, run)
+    if (!allowed.ok) return allowed
+    if (isFirst && seen.state_type === 'terminal') return refuseState(seen, `The task is ${seen.state}.`, 'cancelled')
+    for (const commandId of [...(await sentFor(deps.commands.db, seen)), seen.review_command_id]) {
+      if (commandId === null || stopped.has(commandId)) continue
+      stopped.add(commandId)
+      const cancelled = await cancelCommand(deps.commands, person, { workspaceId, commandId, reason })
+      // The end of a running attempt counts. In every other state it is settled already.
+      if (cancelled.ok || seen.state_type !== 'running') continue
+      if (cancelled.code === 'commands.action.not_allowed') return cancelled
+      return refuseState(seen, `The attempt of the task has ended: ${cancelled.reason}`, 'cancelled')
+    }
+    const done = await actOn<StoredTask | null>(deps, person, asked, async ({ batch, at, by, tx }) => {
+      const task = await findTaskOf(tx, missionId, taskId)
+      if (!task) return refuseTask()
+      // A turn has submitted another attempt since the task was read, or died before the task had it: that one is cancelled first.
+      if ((await sentFor(tx, task)).some((id) => !stopped.has(id))) return accept(null)
+      // The turn may have settled the command that was cancelled here.
+      if (task.state === 'cancelled') return accept(task)
+      if (task.state_type === 'terminal') return refuseState(task, `The task is ${task.state}.`, 'cancelled')
+      const set = { error_message: recorded(reason) ?? 'A person cancelled the task.' }
+      const payloads = { task_cancelled: { cancelled_by: by.id } }
+      const cancelled = batch.task(task, 'cancelled', { by, at, payloads, set })
+      await cascade(tx, batch, [{ id: task.id, state: 'cancelled' }], at, coordinator(by.traceId))
+      return accept(cancelled)
     })
-    await cascade(tx, batch, [{ id: task.id, state: 'cancelled' }], at, coordinator(by.traceId))
-    return accept(cancelled)
-  })
-  // A turn has submitted another attempt since the task was read, or died before the task had it.
-  for (const commandId of sent)
-    if (done.ok && commandId !== null && commandId !== seen.command_id)
-      await cancelCommand(deps.commands, person, { workspaceId, commandId, reason })
-  return done
+    if (!done.ok) return done
+    if (done.value) return accept(done.value)
+  }
 }
+
+/** The commands of its attempt, also one that a turn has submitted and not begun. */
+const sentFor = async (sql: Sql, { id, command_id }: StoredTask): Promise<readonly (string | null)[]> => [
+  command_id,
+  ...(await findSubmitted(sql, [id])).values(),
+]
 
 /** The next attempt of a task that waits for it begins at once. A task that has ended does not run again: no move leaves an end. */
 export const retryTask = (deps: MissionDeps, person: MissionPerson, { taskId, ...asked }: OfTask) =>

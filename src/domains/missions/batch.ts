@@ -5,7 +5,7 @@
 import { postNotification } from '#domains/connectors'
 import type { Actor, ActorType } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
-import type { JsonObject } from '#kernel/json-value'
+import { isJsonObject, type JsonObject } from '#kernel/json-value'
 import { decideMove, type Machine } from '#kernel/machine'
 import {
   missionRunMachine,
@@ -16,12 +16,13 @@ import {
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, quote } from '#kernel/refusal'
 import { appendEvents, eventIdOf, type Tx } from '#store'
+import { noteAfter } from './auxiliary-rows.ts'
 import { updateCards } from './board.ts'
 import { missionCard, taskCard } from './cards.ts'
 import { type MissionEvent, type MissionEventType, missionLog } from './events.ts'
 import { updateTasks } from './mission-task.ts'
 import { reportTasks } from './reports.ts'
-import { addCost, addTokens, type Usage } from './usage.ts'
+import { type Aside, addCost, addTokens, type Usage } from './usage.ts'
 import { lostRace, type StoredMission, type StoredTask, updateMission } from './mission.ts'
 
 export type MissionActor = Actor<ActorType>
@@ -100,6 +101,9 @@ export const moveMission = (
   moving: MissionMove<StoredMission>,
 ): Decision<Moved<StoredMission>> => move(missionRunMachine, run, { run_id: run.id, task_id: null }, to, moving)
 
+/** A task in another state has no attempt that could go on. */
+const IN_ATTEMPT: readonly MissionTaskState[] = ['queued', 'assigned', 'running', 'continuing']
+
 export const NO_LEASE = { lease_token: null, lease_until: null } as const
 
 /** What a transaction will write. */
@@ -109,6 +113,8 @@ export class Batch {
   readonly #tasks = new Map<string, { row: StoredTask; readonly version: number }>()
   readonly #events: MissionEvent[] = []
   readonly #ended: StoredTask[] = []
+  /** Tasks whose attempt has ended. */
+  readonly #left: StoredTask[] = []
   readonly #moved = new Set<string>()
   #cardMore: JsonObject = {}
   #notice: MissionMove<StoredMission> | undefined
@@ -150,6 +156,7 @@ export class Batch {
     this.#tasks.set(task.id, { row, version: this.#tasks.get(task.id)?.version ?? task.version_id })
     this.#events.push(...moved.events)
     if (moved.row.state_type === 'terminal') this.#ended.push(moved.row)
+    if (IN_ATTEMPT.includes(known.state) && !IN_ATTEMPT.includes(to) && row.started_at !== null) this.#left.push(row)
     if (to === 'completed') this.#count({ tasks_completed: this.run.tasks_completed + 1 })
     if (to === 'failed') this.#count({ tasks_failed: this.run.tasks_failed + 1 })
     if (to === 'running' && this.run.started_at === null) {
@@ -164,19 +171,17 @@ export class Batch {
     this.#count({ task_count: this.run.task_count + count })
   }
 
-  /** Adds what an attempt of a task has used to the task and to the mission. */
-  spend({ task, cost, tokens }: Usage): void {
+  /** Adds what an attempt of a task has used to the task and to the mission; what another command has used to the mission alone. */
+  spend(usage: Usage | Aside): void {
+    const { cost, tokens } = usage
     if (cost === 0n && tokens === 0) return
-    const known = this.taskOf(task)
-    this.#tasks.set(task.id, {
-      row: {
-        ...known,
+    if ('task' in usage) {
+      const known = this.taskOf(usage.task)
+      this.change(usage.task, {
         cost: addCost(known.cost, cost),
         tokens_used: addTokens(known.tokens_used, tokens),
-        version_id: known.version_id + 1,
-      },
-      version: this.#tasks.get(task.id)?.version ?? task.version_id,
-    })
+      })
+    }
     const { total_cost, total_tokens } = this.run
     this.#count({ total_cost: addCost(total_cost, cost), total_tokens: addTokens(total_tokens, tokens) })
   }
@@ -213,6 +218,10 @@ export class Batch {
     if (isRunChanged && !(await updateMission(tx, this.run, this.#runVersion))) throw lostRace('the row')
     await appendEvents(tx, missionLog, this.#events)
     await reportTasks(tx, this.#ended)
+    const { hooks = null } = this.run.config
+    // A mission that has ended asks for nothing more.
+    if (this.run.state_type !== 'terminal' && isJsonObject(hooks) && 'after_run' in hooks)
+      await noteAfter(tx, this.#left)
     // A heartbeat or a counter is no news for a card.
     const shown = writes.filter(({ row }) => row.board_task_id !== null && this.#moved.has(row.id))
     const cards = shown.map(({ row }) => taskCard(row))

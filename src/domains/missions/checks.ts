@@ -7,7 +7,7 @@ import { canonicalJson } from '#kernel/canonical-json'
 import { cutText } from '#kernel/cut-text'
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
 import { quote } from '#kernel/refusal'
-import { sayUnknown } from './config.ts'
+import { money, sayUnknown } from './config.ts'
 import { PASSED, type OutputVerdict, verdicts } from './decide-verdict.ts'
 import { fillReferences, lookUp, referencesIn } from './references.ts'
 
@@ -20,6 +20,10 @@ const taskName = textField(200, { charsMin: 1 })
 const payload = jsonObject.optional().meta({
   description: 'A value `{"$from": "notes", "path": "/artifact_id"}` is taken from the result of the task itself.',
 })
+
+const max_cost = money('0.50')
+  .optional()
+  .meta({ description: 'What the verifier may cost. Default, under a hard limit: nothing.' })
 
 const kinds = {
   schema: z.strictObject({ schema: jsonObject.meta({ description: 'A JSON Schema of the result.' }) }),
@@ -42,9 +46,10 @@ const kinds = {
     payload,
     path: textField(1_000).optional().meta({ description: 'A JSON pointer into the result of the query.' }),
     equals: json,
+    max_cost,
   }),
-  task: z.strictObject({ task: taskName, payload }),
-  agent: z.strictObject({ agent: taskName, payload }),
+  task: z.strictObject({ task: taskName, payload, max_cost }),
+  agent: z.strictObject({ agent: taskName, payload, max_cost }),
   worker: z.strictObject({ worker: z.literal(true) }),
   person: z.strictObject({ person: z.strictObject({ role: slugField('release-manager').optional() }) }),
 } as const
@@ -74,11 +79,11 @@ export const checkList = z
 export type Check = z.output<typeof checkList>[number]
 
 /** The task of the catalog that judges the output. Undefined: no command is needed. */
-export function verifierOf(check: Check): { readonly task: string; readonly payload: JsonObject } | undefined {
-  if ('task' in check) return { task: check.task, payload: check.payload ?? {} }
-  if ('agent' in check) return { task: check.agent, payload: check.payload ?? {} }
-  if ('sql' in check) return { task: check.sql, payload: check.payload ?? {} }
-  return undefined
+export function verifierOf(check: Check) {
+  const task = 'task' in check ? check.task : 'agent' in check ? check.agent : 'sql' in check ? check.sql : undefined
+  if (task === undefined) return undefined
+  const { payload = {}, max_cost: maxCost } = check as Extract<Check, { task: string }>
+  return { task, payload, maxCost }
 }
 
 type Finding = { readonly code: string; readonly path: string; readonly message: string }

@@ -1,11 +1,11 @@
 /** A worker claims a task of its queues: one statement picks and locks the first that is offered, so that two workers never get the same. */
 import type { JsonObject } from '#kernel/json-value'
-import { statement, type Tx } from '#store'
+import { failpoint, statement, type Tx } from '#store'
 import { Batch } from './batch.ts'
-import { chooseModel, readMissionConfig } from './config.ts'
+import { chooseModel, type MissionConfig, readMissionConfig } from './config.ts'
 import { later } from './decide-attempt.ts'
-import type { MissionDeps } from './deps.ts'
-import { bringForward, lockMission, type StoredTask } from './mission.ts'
+import { MISSION_KIND, MISSION_QUEUE, type MissionDeps } from './deps.ts'
+import { bringForward, lockMission, type StoredMission, type StoredTask } from './mission.ts'
 import { coordinator, systemOf } from './plan-rows.ts'
 import { WORKER_EFFECT } from './worker-task.ts'
 
@@ -13,22 +13,22 @@ const TASKS = 'missions.orchestration_tasks'
 const RUNS = 'missions.orchestration_runs'
 
 /** Offered: its command has passed every rule and person, and its effect waits for a worker. A retry is offered when it is due. */
-const claimable = `from ${TASKS} as t join ${RUNS} as r on r.id = t.run_id and r.state = 'running'
+const claimable = `from ${TASKS} as t join ${RUNS} as r on r.id = t.run_id and r.state_type = 'running'
   join concord.commands as c on c.command_id = t.command_id and c.completed_at is null and not c.cancellation_requested
 where t.workspace_id = $1::uuid and t.spec #>> '{run,worker}' = any($2::text[]) and t.spec #>> '{run,worker}' is not null
-  and t.state in ('queued', 'awaiting_retry') and t.due_at is null
+  and t.state in ('queued', 'awaiting_retry') and t.due_at is null and r.id <> all($3::uuid[])
   and exists (select from concord.domain_effects as f
     where f.command_id = t.command_id and f.effect_type = '${WORKER_EFFECT}' and f.status = 'executing')
 order by t.created_at, t.sequence_number limit 1`
 
 type Offered = StoredTask & { readonly input: JsonObject }
 
-/** $1 workspace, $2 queues. Locks the task and its mission, and passes over what others hold. */
+/** $1 workspace, $2 queues, $3 missions that are left out. Locks the task and its mission, and passes over what others hold. */
 const pickTask = statement<Offered>(
   'missions.pick_task',
   `select t.*, c.payload->'input' as input ${claimable} for update of r, t skip locked`,
 )
-/** $1 workspace, $2 queues. */
+/** As above. */
 const findOfferedRun = statement<{ readonly run_id: string }>(
   'missions.find_offered_run',
   `select t.run_id ${claimable}`,
@@ -57,13 +57,13 @@ where d.task_id = $1::uuid and d.dependency_type = 'data' and u.state = 'complet
 )
 
 /** A mission that others hold is waited for only if there is nothing else. */
-async function pick(tx: Tx, workspaceId: string, queues: readonly string[]): Promise<Offered | undefined> {
-  const [free] = await tx.run(pickTask, [workspaceId, queues])
+async function pick(tx: Tx, values: readonly unknown[]): Promise<Offered | undefined> {
+  const [free] = await tx.run(pickTask, values)
   if (free) return free
-  const [held] = await tx.run(findOfferedRun, [workspaceId, queues])
+  const [held] = await tx.run(findOfferedRun, values)
   if (!held) return undefined
   await lockMission(tx, held.run_id)
-  const [task] = await tx.run(pickTask, [workspaceId, queues])
+  const [task] = await tx.run(pickTask, values)
   return task
 }
 
@@ -88,54 +88,72 @@ type Claim = {
   readonly traceId: string
 }
 
-/** Null: there is nothing to do. */
-export function claimTask(
-  { commands: { db, now, newId } }: MissionDeps,
-  { workspaceId, queues, workerId, agent, traceId }: Claim,
-): Promise<ClaimedTask | null> {
-  return db.transaction(async (tx) => {
-    const picked = await pick(tx, workspaceId, queues)
-    const run = picked && (await lockMission(tx, picked.run_id))
-    const config = run && readMissionConfig(run.config)
-    if (!picked || !run || !config?.ok) return null
-    const { input, ...task } = picked
-    const [entered] = agent === undefined ? [] : await tx.run(enterRoster, [workspaceId, agent])
-    const at = now()
-    const batch = new Batch(run)
-    const leaseToken = newId()
-    const chosen = { agent_id: entered?.id ?? null, agent_type: entered ? 'roster' : 'contractor' } as const
-    const lease = {
-      ...chosen,
-      lease_token: leaseToken,
-      lease_until: later(at, config.value.timeouts.task_assign_seconds),
-      worker_id: workerId,
-      last_heartbeat_at: null,
-      submission: null,
-      model_override: chooseModel(task, config.value),
-    }
-    const { board_task_id } = task
-    const moved =
-      task.state === 'queued'
-        ? batch.task(task, 'assigned', {
-            by: coordinator(traceId),
-            at,
-            payloads: { task_assigned: { ...chosen, model: lease.model_override, board_task_id } },
-            set: lease,
-          })
-        : batch.task(task, 'assigned', {
-            by: systemOf(traceId),
-            at,
-            payloads: {
-              task_retrying: {
-                attempt_number: task.attempt_number + 1,
-                backoff_seconds: Math.max(0, (at.getTime() - task.updated_at.getTime()) / 1_000),
-                failure_type: task.failure_type ?? 'infrastructure',
-              },
+/** Null: there is nothing to do. A mission with damaged settings is woken, so that its turn ends it, and holds back no other. */
+export async function claimTask(deps: MissionDeps, claim: Claim): Promise<ClaimedTask | null> {
+  const { db, now, wake } = deps.commands
+  const damaged: string[] = []
+  for (;;) {
+    // A transaction holds the lock of one mission, so that two claims cannot wait for each other.
+    const claimed = await db.transaction(async (tx) => {
+      const picked = await pick(tx, [claim.workspaceId, claim.queues, damaged])
+      const run = picked && (await lockMission(tx, picked.run_id))
+      if (!picked || !run) return null
+      const config = readMissionConfig(run.config)
+      if (config.ok) return assign(tx, deps, claim, { picked, run, config: config.value })
+      await bringForward(tx, run.id, now())
+      await wake({ kind: MISSION_KIND, id: run.id }, { tx, queue: MISSION_QUEUE })
+      return run.id
+    })
+    if (typeof claimed !== 'string') return claimed
+    damaged.push(claimed)
+  }
+}
+
+type Picked = { readonly picked: Offered; readonly run: StoredMission; readonly config: MissionConfig }
+
+async function assign(
+  tx: Tx,
+  { commands: { now, newId } }: MissionDeps,
+  { workspaceId, workerId, agent, traceId }: Claim,
+  { picked: { input, ...task }, run, config }: Picked,
+): Promise<ClaimedTask> {
+  const [entered] = agent === undefined ? [] : await tx.run(enterRoster, [workspaceId, agent])
+  const at = now()
+  const batch = new Batch(run)
+  const leaseToken = newId()
+  const chosen = { agent_id: entered?.id ?? null, agent_type: entered ? 'roster' : 'contractor' } as const
+  const lease = {
+    ...chosen,
+    lease_token: leaseToken,
+    lease_until: later(at, config.timeouts.task_assign_seconds),
+    worker_id: workerId,
+    last_heartbeat_at: null,
+    submission: null,
+    model_override: chooseModel(task, config),
+  }
+  const { board_task_id } = task
+  const moved =
+    task.state === 'queued'
+      ? batch.task(task, 'assigned', {
+          by: coordinator(traceId),
+          at,
+          payloads: { task_assigned: { ...chosen, model: lease.model_override, board_task_id } },
+          set: lease,
+        })
+      : batch.task(task, 'assigned', {
+          by: systemOf(traceId),
+          at,
+          payloads: {
+            task_retrying: {
+              attempt_number: task.attempt_number + 1,
+              backoff_seconds: Math.max(0, (at.getTime() - task.updated_at.getTime()) / 1_000),
+              failure_type: task.failure_type ?? 'infrastructure',
             },
-            set: { ...lease, attempt_number: task.attempt_number + 1, continuation_count: 0, returns: 0 },
-          })
-    await batch.commit(tx)
-    await bringForward(tx, run.id, lease.lease_until)
-    return { task: moved, input, upstream: await tx.run(listUpstream, [task.id]), leaseToken }
-  })
+          },
+          set: { ...lease, attempt_number: task.attempt_number + 1, continuation_count: 0, returns: 0 },
+        })
+  await batch.commit(tx)
+  await bringForward(tx, run.id, lease.lease_until)
+  await failpoint('missions.claim_written')
+  return { task: moved, input, upstream: await tx.run(listUpstream, [task.id]), leaseToken }
 }

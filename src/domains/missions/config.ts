@@ -5,8 +5,12 @@ import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#ker
 import { missionTaskTypes } from '#kernel/machines/mission'
 import { type Money, parseMoney } from '#kernel/money'
 import { nearest } from '#kernel/nearest'
+import type { PolicyAnswer } from '#kernel/policy/policy'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { StoredTask } from './mission.ts'
+
+/** Decides about what no person asked for. */
+export const OPERATOR = 'operator'
 
 export const autonomyLevels = ['approve', 'autonomous', 'full_auto'] as const
 
@@ -38,6 +42,9 @@ const hook = z
     payload: (z.record(z.string(), z.unknown()) as unknown as z.ZodType<JsonObject, JsonObject>).default({}).meta({
       description: 'A value `{"$from": "attempt", "path": "/temp_id"}` is taken from the attempt.',
     }),
+    max_cost: money('0.10')
+      .optional()
+      .meta({ description: 'What one run of it may cost. Default, under a hard limit: nothing.' }),
   })
   .optional()
 
@@ -47,6 +54,18 @@ export const missionConfig = z
     autonomy: z.enum(autonomyLevels).default('approve'),
     auto_approve_threshold: money('5.00').default('0'),
     approver_role: slugField('release-manager').optional(),
+    approval: z
+      .strictObject({
+        count: z.int().min(1).max(100).default(1).meta({
+          description: 'How many different members of the role must approve. More than one needs a role.',
+        }),
+        expires_in_minutes: z.int().min(1).max(525_600).optional().meta({
+          description:
+            'After it a plan that nobody approved is cancelled, and an output that nobody accepted has failed.',
+        }),
+      })
+      .prefault({})
+      .meta({ description: 'The terms of the decisions about the plan and about outputs.' }),
     retry: z
       .strictObject({
         max_retries: z.int().min(0).max(100).default(3),
@@ -133,6 +152,27 @@ export function warnOfSettings(config: JsonObject): readonly string[] {
   const known = Object.keys(missionConfig.shape)
   const unknown = Object.keys(config).filter((name) => !known.includes(name))
   return unknown.slice(0, WARNINGS_MAX).map((name) => `${sayUnknown('setting', name, known)} It has no effect.`)
+}
+
+/** The number of persons that a decision needs, and the time that they have. */
+export const decisionTerms = z.object({ approvals_required: z.int().min(1), expires_in_minutes: z.int().nullable() })
+export const decisionTermsOf = ({ approval }: Pick<MissionConfig, 'approval'>): z.output<typeof decisionTerms> => ({
+  approvals_required: approval.count,
+  expires_in_minutes: approval.expires_in_minutes ?? null,
+})
+
+/** What a rule answers that asks people. The requester alone cannot be several. */
+export function askPeople(
+  reason: string,
+  { role, requestedBy }: { readonly role: string | null; readonly requestedBy: string },
+  { approvals_required, expires_in_minutes }: z.output<typeof decisionTerms>,
+): PolicyAnswer {
+  const required =
+    role === null
+      ? { role: requestedBy.startsWith('user:') ? requestedBy : OPERATOR, count: 1 }
+      : { role, count: approvals_required }
+  const metadata = expires_in_minutes === null ? {} : { expires_in_minutes }
+  return { decision: 'require_approval', reasons: [reason], required_approvals: [required], metadata }
 }
 
 export function readMissionConfig(given: JsonValue): Decision<MissionConfig> {

@@ -22,7 +22,7 @@ import { appendEvents, statement, type Tx } from '#store'
 import { draftOf } from './batch.ts'
 import { insertCards } from './board.ts'
 import { newMissionCard } from './cards.ts'
-import { missionConfig, readMissionConfig } from './config.ts'
+import { missionConfig, type MissionConfig, readMissionConfig } from './config.ts'
 import { MISSION_KIND, MISSION_QUEUE, type MissionDeps } from './deps.ts'
 import { missionLog } from './events.ts'
 import { checkHooks } from './hooks.ts'
@@ -169,6 +169,26 @@ async function readSource(
   })
 }
 
+/** The role of the mission has as many members as must approve. */
+async function checkApprovers(
+  tx: Tx,
+  workspaceId: string,
+  { approver_role: role, approval: { count } }: MissionConfig,
+): Promise<Decision<null>> {
+  if (role === undefined)
+    return count === 1
+      ? accept(null)
+      : refuse('missions.config.invalid', `${count} approvals need an \`approver_role\`.`, {
+          path: 'config.approval.count',
+        })
+  const { length } = await listActive(tx, { workspaceId, userIds: [], orgRoles: [role] })
+  if (length >= count) return accept(null)
+  const who = length === 0 ? 'Nobody' : `Only ${length}`
+  return refuse('missions.config.invalid', `${who} with the org role ${quote(role)} can approve the plan.`, {
+    path: length === 0 ? 'config.approver_role' : 'config.approval.count',
+  })
+}
+
 /** Checks the request and inserts the run, its card and `run_created`, once for each command. */
 async function openMission(tx: Tx, deps: MissionDeps, asked: MissionRequest): Promise<Decision<StoredMission>> {
   const { commandId, workspaceId, requestedBy, traceId } = asked
@@ -190,11 +210,8 @@ async function openMission(tx: Tx, deps: MissionDeps, asked: MissionRequest): Pr
   if (!config.ok) return config
   const hooks = checkHooks(config.value, catalog)
   if (!hooks.ok) return hooks
-  const { approver_role: role } = config.value
-  if (role !== undefined && (await listActive(tx, { workspaceId, userIds: [], orgRoles: [role] })).length === 0)
-    return refuse('missions.config.invalid', `Nobody with the org role ${quote(role)} can approve the plan.`, {
-      path: 'config.approver_role',
-    })
+  const approvers = await checkApprovers(tx, workspaceId, config.value)
+  if (!approvers.ok) return approvers
   const at = deps.commands.now()
   const run = await insertMission(tx, {
     id: asked.missionId,
@@ -319,6 +336,8 @@ async function findEnd({ commands }: MissionDeps, commandId: string) {
       tasks: run.task_count,
       completed: run.tasks_completed,
       failed: run.tasks_failed,
+      // For a mission that this one is a task of.
+      usage: { cost: run.total_cost, tokens: run.total_tokens },
     },
   } as const
 }

@@ -10,7 +10,8 @@ export type AttemptEnd =
   | { readonly kind: 'cancelled' }
   /** The same command runs again, and keeps what succeeded. */
   | ({ readonly kind: 'retry'; readonly delayMs: number; readonly retriesRemaining: number } & Failure)
-  | ({ readonly kind: 'failed' } & Failure)
+  /** `standing`: effects that another attempt would repeat. */
+  | ({ readonly kind: 'failed'; readonly standing?: readonly string[] } & Failure)
 
 /** `failureType` is null if neither the work nor its environment failed: the attempt was refused. */
 type Failure = { readonly errorType: string; readonly failureType: FailureType | null }
@@ -57,6 +58,12 @@ export function decideAttempt(
     delayMs: decided.delayMs,
     retriesRemaining: retriesRemaining(settings.limit, attempt),
   }
+}
+
+/** An attempt is not repeated without a person if that would repeat effects that stand (`standing`), as it is for a refused output. */
+export function keepStanding(end: AttemptEnd, standing: readonly string[] = []): AttemptEnd {
+  if (end.kind !== 'retry' || standing.length === 0) return end
+  return { kind: 'failed', errorType: end.errorType, failureType: end.failureType, standing }
 }
 
 /** The event and the fields of an attempt that failed. */

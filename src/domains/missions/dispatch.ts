@@ -6,7 +6,8 @@ import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { formatMoney } from '#kernel/money'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { failpoint } from '#store'
-import { findSubmittedAs, isUnchanged } from './accept-output.ts'
+import { findAttempt, isUnchanged } from './accept-output.ts'
+import { isUnpaid } from './auxiliary.ts'
 import type { Batch, MissionActor } from './batch.ts'
 import { cutSummary } from './cards.ts'
 import { chooseModel } from './config.ts'
@@ -27,13 +28,13 @@ import { coordinator, systemOf } from './plan-rows.ts'
 import { taskNameOf } from './plan.ts'
 import { fillReferences, referencesIn } from './references.ts'
 import { cascade, type Ended } from './settle.ts'
-import { exceedBudget, reserveAttempts, settleHeld } from './spending.ts'
+import { attemptCostKey, exceedBudget, reserveInMission } from './spending.ts'
 import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
 import { maxCostOf } from './usage.ts'
 import { announceOffers, workerPayload } from './worker-task.ts'
 
 /** Attempts of one mission at the same time: what a turn reads stays the same at any size. */
-const AT_ONCE_MAX = 256
+export const AT_ONCE_MAX = 256
 /** Attempts that are submitted together. */
 const SUBMITS = 32
 
@@ -53,8 +54,8 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
     found,
     unsent.map((task) => ({ task, attempt: nextAttempt(task) })),
   )
-  const { ready: queued, stopped } = splitHooked(unsent, hooked)
-  if (queued.length === 0 && stopped.size === 0) return false
+  const { ready: queued, stopped, isUnpaid: isHookUnpaid } = splitHooked(unsent, hooked)
+  if (queued.length === 0 && stopped.size === 0 && !isHookUnpaid) return false
   const paid = await payFor(
     deps,
     found,
@@ -62,58 +63,65 @@ export async function dispatch(deps: MissionDeps, found: Found): Promise<boolean
   )
   const upstream = await readResults(deps, queued)
   const by = await actAsRequester(deps.commands, run, origin)
-  const sent = new Map<string, Decision<string>>([
-    ...stopped,
-    ...(await Promise.all(
-      queued
-        .filter(({ id }) => paid.has(id))
-        .map(async (task) => {
-          const submitted = by.ok
-            ? await submitAttempt(deps, by.value, { run, origin, config }, task, upstream.get(task.id))
-            : by
-          return [task.id, submitted] as const
-        }),
-    )),
-  ])
+  const submits = queued
+    .filter(({ id }) => paid.has(id))
+    .map(async (task) => {
+      const submitted = by.ok
+        ? await submitAttempt(deps, by.value, { run, origin, config }, task, upstream.get(task.id))
+        : by
+      return [attemptKey(task), { task, submitted }] as const
+    })
+  const sent: Answers = new Map([...stopped, ...(await Promise.all(submits))])
   await failpoint('missions.attempts_submitted')
-  const begunIds = new Set<string>()
+  const begunKeys = new Set<string>()
   await write(deps, run, async (batch, at, tx) => {
     const ended: Ended[] = []
-    const refused = [...sent].flatMap(([id, { ok }]) => (ok ? [] : [id]))
+    const refused = [...sent.values()].flatMap(({ task, submitted }) => (submitted.ok ? [] : [task.id]))
     const known = await findSubmitted(tx, refused)
     for (const task of await listUnsentTasks(tx, run.id, at, AT_ONCE_MAX, mayOffer)) {
+      const answer = sent.get(attemptKey(task))
+      if (!answer) continue
       const commandId = known.get(task.id)
-      const submitted = commandId === undefined ? sent.get(task.id) : accept(commandId)
+      const submitted = commandId === undefined ? answer.submitted : accept(commandId)
       // Another writer has the key, and has not committed: the next step finds its command.
-      if (submitted?.ok === false && submitted.code === 'key_in_progress') continue
-      const begun = submitted && begin(batch, task, submitted, found, at)
-      begunIds.add(task.id)
-      if (begun?.state === 'failed') ended.push({ id: begun.id, state: 'failed' })
+      if (!submitted.ok && submitted.code === 'key_in_progress') continue
+      const begun = begin(batch, task, submitted, found, at)
+      begunKeys.add(attemptKey(task))
+      if (begun.state === 'failed') ended.push({ id: begun.id, state: 'failed' })
     }
     await cascade(tx, batch, ended, at, coordinator(origin.context.trace_id))
-    if (paid.size < queued.length) exceedBudget(batch, { at, traceId: origin.context.trace_id })
+    if (paid.size < queued.length || isHookUnpaid) exceedBudget(batch, { at, traceId: origin.context.trace_id })
   })
   await failpoint('missions.attempts_begun')
-  for (const [id, submitted] of sent)
-    if (submitted.ok && !begunIds.has(id)) await dropAttempt(deps, found, id, submitted.value)
+  for (const [key, { task, submitted }] of sent)
+    if (submitted.ok && !begunKeys.has(key)) await dropUnbegun(deps, found, task, submitted.value)
   return true
 }
 
-/** The tasks whose attempt may start, and those whose hook failed. The others wait for theirs. */
+/** By the key of the attempt: a turn that was held up does not answer for the attempt that came after it. */
+type Answers = Map<string, { readonly task: StoredTask; readonly submitted: Decision<string> }>
+
+/** The tasks whose attempt may start, those whose hook failed, and whether the limit does not pay for one. The others wait for theirs. */
 function splitHooked<T extends StoredTask>(tasks: readonly T[], hooked: Awaited<ReturnType<typeof passHooks>>) {
-  const stopped = new Map([...hooked].flatMap(([id, each]) => (each.ok ? [] : [[id, each] as const])))
+  const stopped: Answers = new Map()
+  for (const task of tasks) {
+    const each = hooked.get(task.id)
+    if (each?.ok === false && !isUnpaid(each)) stopped.set(attemptKey(task), { task, submitted: each })
+  }
   const ready = tasks.filter(({ id }) => {
     const each = hooked.get(id)
     return each === undefined || (each.ok && each.value === 'passed')
   })
-  return { ready, stopped }
+  return { ready, stopped, isUnpaid: [...hooked.values()].some(isUnpaid) }
 }
 
-/** A person has cancelled the task since it was read, so nothing of it may run. */
-async function dropAttempt({ commands }: MissionDeps, { run, origin }: Found, taskId: string, commandId: string) {
-  const task = await findTaskOf(commands.db, run.id, taskId)
-  if (task?.state !== 'cancelled') return
-  const reason = 'its task was cancelled'
+/** The task has ended or has another attempt since it was read, so nothing of this one may run. A task that still waits for this attempt takes it later. */
+async function dropUnbegun({ commands }: MissionDeps, { run, origin }: Found, seen: StoredTask, commandId: string) {
+  const task = await findTaskOf(commands.db, run.id, seen.id)
+  const isTaken = task?.command_id === commandId && task.state !== 'cancelled'
+  const isAwaited = task?.state_type !== 'terminal' && task !== undefined && attemptKey(task) === attemptKey(seen)
+  if (isTaken || isAwaited) return
+  const reason = `its task is ${task?.state ?? 'gone'}`
   await cancelCommand(commands, bySystem(origin.context.trace_id), {
     workspaceId: run.workspace_id,
     commandId,
@@ -121,17 +129,19 @@ async function dropAttempt({ commands }: MissionDeps, { run, origin }: Found, ta
   })
 }
 
-/** The tasks whose attempts may start. Where one does not fit, money that ended tasks still hold is set free first. */
+/** The tasks whose attempts may start. */
 async function payFor(
   deps: MissionDeps,
-  { run, origin, config }: Found,
+  found: Found,
   attempts: readonly Pick<StoredTask, 'id' | 'attempt_number' | 'spec'>[],
 ): Promise<ReadonlySet<string>> {
-  const { db, now } = deps.commands
-  const paid = await reserveAttempts(db, run, config, attempts, now())
-  if (paid.size === attempts.length) return paid
-  await write(deps, run, (batch, at, tx) => settleHeld(tx, batch, config, { at, traceId: origin.context.trace_id }))
-  return reserveAttempts(db, run, config, attempts, now())
+  const costs = attempts.map(({ id, attempt_number, spec }) => ({
+    id,
+    key: attemptCostKey(id, attempt_number),
+    amount: maxCostOf(spec.max_cost, found.config),
+  }))
+  const held = await reserveInMission(deps, found, costs)
+  return new Set(costs.flatMap(({ id, key }) => (held.has(key) ? [id] : [])))
 }
 
 /** What the references of a task take: the results by temporary id, and the commands whose labels come with them. */
@@ -173,8 +183,7 @@ async function submitAttempt(
   if (!payload.ok) return payload
   const { worker } = task.spec.run
   const isAgain = task.state === 'awaiting_retry'
-  const refusedKey = `mission:${task.id}:${task.attempt_number}`
-  const refused = (isAgain && (await findSubmittedAs(deps.commands.db, run.workspace_id, refusedKey))) || null
+  const refused = isAgain ? await findAttempt(deps.commands.db, task, task.attempt_number) : null
   return submitFollowed(
     deps,
     by,
@@ -269,31 +278,33 @@ export async function retryDue(deps: MissionDeps, found: Found): Promise<boolean
   const { db, now } = deps.commands
   const retries = await listDueRetries(db, run.id, now(), SUBMITS)
   const attempts = retries.map((task) => ({ task, attempt: task.attempt_number + 1 }))
-  const { ready: due, stopped } = splitHooked(retries, await passHooks(deps, found, attempts))
-  if (due.length === 0 && stopped.size === 0) return false
+  const { ready: due, stopped, isUnpaid: isHookUnpaid } = splitHooked(retries, await passHooks(deps, found, attempts))
+  if (due.length === 0 && stopped.size === 0 && !isHookUnpaid) return false
   const traceId = origin.context.trace_id
-  const again = new Map<string, Decision<string>>(stopped)
+  const again: Answers = new Map(stopped)
   const next = due.map((task) => ({ ...task, attempt_number: task.attempt_number + 1 }))
   const paid = await payFor(deps, found, next)
-  for (const { id, command_id, command_attempt, attempt_number, has_ended, workspace_id: workspaceId } of due) {
-    if (!paid.has(id)) continue
+  for (const task of due) {
+    const { command_id, command_attempt, attempt_number, has_ended, workspace_id: workspaceId } = task
+    if (!paid.has(task.id)) continue
     const commandId = command_id ?? ''
     // The command of a task that workers run waits on, whatever becomes of one worker.
     const isAgain = command_attempt > attempt_number || !has_ended
     const retried = isAgain
       ? accept(commandId)
       : await retryCommand(deps.commands, bySystem(traceId), { workspaceId, commandId })
-    again.set(id, retried.ok ? accept(commandId) : retried)
+    again.set(attemptKey(task), { task, submitted: retried.ok ? accept(commandId) : retried })
   }
   await failpoint('missions.attempts_retried')
   await write(deps, run, async (batch, at, tx) => {
     const ended: Ended[] = []
     for (const { command_attempt, has_ended, ...task } of await listDueRetries(tx, run.id, at, AT_ONCE_MAX)) {
-      if (!paid.has(task.id) && !stopped.has(task.id)) continue
+      const key = attemptKey(task)
+      const answer = again.get(key)
+      if (!answer) continue
       // Somebody else may have asked since the first read, so that the own request was refused.
-      const isAgain = !stopped.has(task.id) && (command_attempt > task.attempt_number || !has_ended)
-      const retried = isAgain ? accept(task.command_id ?? '') : again.get(task.id)
-      if (!retried) continue
+      const isAgain = !stopped.has(key) && (command_attempt > task.attempt_number || !has_ended)
+      const retried = isAgain ? accept(task.command_id ?? '') : answer.submitted
       if (retried.ok && task.spec.run.worker !== undefined) {
         batch.change(task, { due_at: null })
         continue
@@ -303,7 +314,7 @@ export async function retryDue(deps: MissionDeps, found: Found): Promise<boolean
       if (begun.state === 'failed') ended.push({ id: begun.id, state: 'failed' })
     }
     await cascade(tx, batch, ended, at, coordinator(traceId))
-    if (paid.size < due.length) exceedBudget(batch, { at, traceId })
+    if (paid.size < due.length || isHookUnpaid) exceedBudget(batch, { at, traceId })
   })
   if (due.some(({ spec }) => spec.run.worker !== undefined)) await announceOffers(db, run.workspace_id)
   return true

@@ -6,6 +6,7 @@ import { cancelCommand } from '#domains/commands'
 import { bySystem } from '#kernel/actor'
 import type { Drive } from '#runtime'
 import { failpoint } from '#store'
+import { settleAuxiliaries } from './auxiliary.ts'
 import { readMissionConfig } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import { cancel, end, leave } from './end-mission.ts'
@@ -43,6 +44,7 @@ async function step(deps: MissionDeps, id: string): Promise<Taken> {
   }
   const found: Found = { run, origin, config: config.value }
   if (origin.completed_at !== null) return endWith(deps, found)
+  if (origin.has_auxiliary && run.state !== 'paused') return settleAuxiliaries(deps, found)
   switch (run.state) {
     case 'pending':
       // A rule, a person or a stop may hold the command of the mission. Its begin and its end wake the mission.

@@ -21,6 +21,8 @@ const REPORT_AGAIN_MS = 60_000
 /** A mission succeeds when every essential end task is completed. The verdict is taken when nothing can move any more. */
 export function conclude(deps: MissionDeps, { run, origin }: Found): Promise<undefined> {
   return write(deps, run, async (batch, at, tx) => {
+    // A person may have added tasks since the turn looked.
+    if ((await listLivingTasks(tx, run.id)).length > 0) return
     const [failing] = await listFailingEnds(tx, run.id)
     const { total_cost, total_tokens, tasks_completed, tasks_failed, task_count, started_at } = batch.run
     const by = coordinator(origin.context.trace_id)
@@ -118,7 +120,8 @@ export async function leave(deps: MissionDeps, run: StoredMission, origin: Origi
   const isLeft = open.length > 0 && (await listOpenCommands(commands.db, run.id)).length > 0
   if (isLeft) return restUntil(deps, run, null)
   const traceId = origin.context.trace_id
-  const closed = await closeBudget(commands.db, run, { at: commands.now(), traceId })
+  const isCounted = run.account_id === null && open.length === 0 && !origin.has_auxiliary
+  const closed = isCounted ? run : await closeBudget(commands.db, run, { at: commands.now(), traceId })
   const isReported = await reportMission(deps, closed, traceId)
   const until = isReported ? null : new Date(commands.now().getTime() + REPORT_AGAIN_MS)
   await commands.db.transaction(async (tx) => {

@@ -5,18 +5,21 @@
 import type { Catalog } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
-import { formatMoney, zeroMoney } from '#kernel/money'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { statement } from '#store'
+import { findAttempt } from './accept-output.ts'
+import { dropAuxiliary, hookKey, listUnaskedHooks } from './auxiliary-rows.ts'
+import { isUnpaid, submitAuxiliary } from './auxiliary.ts'
 import { type MissionConfig, sayUnknown } from './config.ts'
 import type { MissionDeps } from './deps.ts'
-import { listEndedWithoutHook } from './hook-rows.ts'
 import type { StoredTask } from './mission.ts'
 import { checkPayload } from './plan.ts'
-import { fillReferences } from './references.ts'
+import { fillReferences, referencesIn, type ResultReference } from './references.ts'
 import { payloadsOf, runnableTasks } from './start-plan.ts'
-import { actAsRequester, type Found, oneDeeper, submitFollowed } from './turn.ts'
+import { exceedBudget } from './spending.ts'
+import { type Found, write } from './turn.ts'
 
+const ATTEMPT = 'attempt'
 const names = ['before_run', 'after_run'] as const
 type HookName = (typeof names)[number]
 /** Hooks that one step submits. */
@@ -34,11 +37,24 @@ export function checkHooks({ hooks }: Pick<MissionConfig, 'hooks'>, catalog: Pic
       })
     const [wrong] = hook ? checkPayload(hook.payload, payloadsOf(catalog)(hook.task), `${path}.payload`) : []
     if (wrong) return refuse('missions.config.invalid', `${wrong.path}: ${wrong.message}`, { path: wrong.path })
+    for (const { at, ...reference } of hook ? referencesIn(hook.payload, ['payload']) : []) {
+      const fault = findFault(reference)
+      if (fault !== undefined) return refuse('missions.config.invalid', fault, { path: `${path}.${at}` })
+    }
   }
   return accept(null)
 }
 
-const keyOf = (taskId: string, attempt: number, name: HookName) => `mission:${taskId}:${attempt}:${name}`
+/** What a hook can refer to: the fields of `attempt`. */
+const paths = ['mission_id', 'mission_task_id', 'attempt', 'temp_id', 'title', 'state', 'error'].map(
+  (name) => `/${name}`,
+)
+
+function findFault({ from, path, fault }: ResultReference): string | undefined {
+  if (fault !== undefined) return fault
+  if (from !== ATTEMPT) return `$from names ${quote(from)}, and a hook knows ${quote(ATTEMPT)} alone.`
+  return path === '' || paths.includes(path) ? undefined : sayUnknown('path of the attempt', path, paths)
+}
 
 /** $1 workspace, $2 keys. */
 const findHooks = statement<{
@@ -62,15 +78,15 @@ export async function passHooks(
 ): Promise<ReadonlyMap<string, Decision<'passed' | 'waits'>>> {
   const { before_run: hook } = found.config.hooks
   if (!hook) return new Map()
-  const keys = attempts.map(({ task, attempt }) => keyOf(task.id, attempt, 'before_run'))
+  const keys = attempts.map(({ task, attempt }) => hookKey(task.id, attempt, 'before_run'))
   const known = await deps.commands.db.run(findHooks, [found.run.workspace_id, keys])
   const byKey = new Map(known.map((each) => [each.idempotency_key, each]))
   const passed = new Map<string, Decision<'passed' | 'waits'>>()
   for (const { task, attempt } of attempts) {
-    const asked = byKey.get(keyOf(task.id, attempt, 'before_run'))
+    const asked = byKey.get(hookKey(task.id, attempt, 'before_run'))
     if (!asked) {
       const submitted = await submitHook(deps, found, { task, attempt }, 'before_run')
-      passed.set(task.id, submitted.ok ? accept('waits') : submitted)
+      passed.set(task.id, submitted.ok || isUnderWay(submitted) ? accept('waits') : submitted)
     } else if (asked.completed_at === null) passed.set(task.id, accept('waits'))
     else if (asked.status === 'succeeded') passed.set(task.id, accept('passed'))
     else {
@@ -81,45 +97,55 @@ export async function passHooks(
   return passed
 }
 
-/** Every attempt that has ended gets its hook, also if the process that settled it died. */
-export async function runAfter(deps: MissionDeps, found: Found): Promise<void> {
-  if (!found.config.hooks.after_run) return
-  for (const { attempt, ...task } of await listEndedWithoutHook(deps.commands.db, found.run.id, AT_ONCE))
-    await submitHook(deps, found, { task, attempt }, 'after_run')
+/** Another turn has the key, and has not committed: the next turn finds its command. */
+const isUnderWay = (submitted: Decision<string>) => !submitted.ok && submitted.code === 'key_in_progress'
+
+/** Every attempt that has ended gets its hook, also if the process that settled it died. True: there may be more, or one does not fit into the limit of the mission. */
+export async function runAfter(deps: MissionDeps, found: Found): Promise<boolean> {
+  const { run, origin } = found
+  const { db, now } = deps.commands
+  if (!found.config.hooks.after_run) return false
+  let isMore = false
+  for (const { attempt, ...task } of await listUnaskedHooks(db, run.id, AT_ONCE)) {
+    const asked = await submitHook(deps, found, { task, attempt }, 'after_run')
+    if (isUnpaid(asked)) {
+      await write(deps, run, (batch, at) => exceedBudget(batch, { at, traceId: origin.context.trace_id }))
+      return run.state === 'running'
+    }
+    if (isUnderWay(asked)) continue
+    if (!asked.ok) await dropAuxiliary(db, hookKey(task.id, attempt, 'after_run'), now(), asked.reason)
+    isMore = true
+  }
+  return isMore
 }
 
 async function submitHook(
   deps: MissionDeps,
-  { run, origin, config }: Found,
+  found: Found,
   { task, attempt }: Attempt,
   name: HookName,
 ): Promise<Decision<string>> {
-  const hook = config.hooks[name]
-  const by = await actAsRequester(deps.commands, run, origin)
-  if (!by.ok) return by
+  const hook = found.config.hooks[name]
   const about: JsonObject = {
-    mission_id: encodeId('mission', run.id),
+    mission_id: encodeId('mission', found.run.id),
     mission_task_id: encodeId('mission_task', task.id),
     attempt,
   }
   const { temp_id } = task.spec
   const seen = { ...about, temp_id, title: task.title, state: task.state, error: task.error_message }
-  const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([['attempt', seen]]))
+  const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([[ATTEMPT, seen]]))
   if (!payload.ok) return payload
-  return submitFollowed(
-    deps,
-    by.value,
-    { run, origin },
-    {
-      taskName: hook?.task ?? '',
-      payload: payload.value as JsonObject,
-      idempotencyKey: keyOf(task.id, attempt, name),
-      // Nothing is reserved for hooks, so under a hard limit they spend nothing.
-      metadata: {
-        ...oneDeeper(origin),
-        ...about,
-        ...(run.account_id !== null && { max_cost: formatMoney(zeroMoney) }),
-      },
-    },
-  )
+  // The error that it is told is that of this attempt, or of the one before.
+  const told = await findAttempt(deps.commands.db, task, name === 'after_run' ? attempt : attempt - 1)
+  return submitAuxiliary(deps, found, {
+    kind: name,
+    key: hookKey(task.id, attempt, name),
+    task,
+    attempt,
+    maxCost: hook?.max_cost,
+    taskName: hook?.task ?? '',
+    payload: payload.value as JsonObject,
+    metadata: about,
+    labelled: [found.origin.labelled_plan_id, told, task.command_id],
+  })
 }

@@ -99,4 +99,4 @@ export {
   verdictBody,
 } from './worker-contract.ts'
 export { OFFERS_CHANNEL } from './worker-task.ts'
-export { reconcileMissions, wakeStalledMissions } from './reconcile-missions.ts'
+export { recordResumedMission, reconcileMissions, wakeStalledMissions } from './reconcile-missions.ts'

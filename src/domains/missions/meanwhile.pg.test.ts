@@ -1,10 +1,12 @@
 /** What happens to a mission while something else holds it: a start, a pause, many verdicts, a queue without workers. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { nextFence } from '#test/commands'
 import { aPlan, type MissionRoom, openMissionRoom, planTask } from '#test/missions'
 import { anOrgRole, aPerson, TRACE } from '#test/tenant'
 import { type MissionPerson, pauseMission } from './act-on-mission.ts'
 import { changePlan } from './change-plan.ts'
+import { claimTask } from './claim-task.ts'
 import { openMissionDrive } from './drive-mission.ts'
 import { wakeStalledMissions } from './reconcile-missions.ts'
 import { recordVerdict } from './record-verdict.ts'
@@ -97,9 +99,54 @@ describe('missions that are held', () => {
     assert.ok(given.every(({ ok }) => ok))
   })
 
-  test('what is offered to a queue without workers holds back no other task', async () => {
-    const offered = Array.from({ length: 256 }, (_, n) => planTask(`w${n}`, { run: { worker: 'nobody', payload: {} } }))
+  test('what is offered to a queue without workers holds back no other task, and does not stand still', async () => {
+    const offered = Array.from({ length: 257 }, (_, n) => planTask(`w${n}`, { run: { worker: 'nobody', payload: {} } }))
     const { id } = await room.run(aPlan(...offered, planTask('free')))
     assert.equal((await room.statesOf(id))['free'], 'completed')
+    room.clock.travel(120_000)
+    await wakeStalledMissions({ ...room.world, wake: async () => {} }, { traceId: TRACE })
+    assert.ok((await room.eventsOf(id)).every(({ event_type }) => event_type !== 'stall_detected'))
+  })
+
+  test('tasks that a person adds while the mission ends are run before its end', async () => {
+    for (const trigger_rule of ['all_success', 'always'] as const) {
+      const { id, command_id } = await room.create(aPlan(planTask('c1')), { autonomy: 'full_auto' })
+      let isAdded = false
+      const db = new Proxy(room.world.db, {
+        get(target, name, self): unknown {
+          const found: unknown = Reflect.get(target, name, self)
+          if (name !== 'transaction') return found
+          return async (...args: unknown[]) => {
+            const result: unknown = await Reflect.apply(found as (...given: unknown[]) => unknown, target, args)
+            // The turn has looked, and nothing is open.
+            const isOver = typeof result === 'object' && result !== null && 'isOpen' in result && !result.isOpen
+            if (!isOver || isAdded) return result
+            isAdded = true
+            const plan = { ...aPlan(planTask('c1'), planTask('c2', { trigger_rule })), version: 2 }
+            assert.ok((await changePlan({ commands: room.world }, person(), { ...of(id), plan, requestId: 'r' })).ok)
+            return result
+          }
+        },
+      })
+      const drive = openMissionDrive({ commands: { ...room.world, db } })
+      await room.settle(command_id)
+      while (!isAdded) {
+        await room.settleWoken()
+        await drive(id, nextFence())
+      }
+      await room.rest()
+      assert.equal((await room.missionOf(id)).state, 'completed', trigger_rule)
+      assert.deepEqual(await room.statesOf(id), { c1: 'completed', c2: 'completed' })
+    }
+  })
+
+  test('a mission with damaged settings keeps no task of another from workers, and ends', async () => {
+    const plan = () => aPlan(planTask('t', { run: { worker: 'shared', payload: {} } }))
+    const [damaged, sound] = [await room.run(plan()), await room.run(plan())]
+    await room.rows(`update missions.orchestration_runs set config = '{"autonomy":"none"}' where id = $1`, [damaged.id])
+    const claim = { workspaceId: room.tenant.workspace.id, queues: ['shared'], workerId: 'w', traceId: TRACE }
+    assert.equal((await claimTask({ commands: room.world }, claim))?.task.run_id, sound.id)
+    await room.rest()
+    assert.equal((await room.missionOf(damaged.id)).state, 'failed')
   })
 })

@@ -1,11 +1,13 @@
 /** What must hold for every mission, as one query each, for `concord doctor --deep`. */
 import type { Invariant } from '#domains/commands'
+import { livingAuxiliaries } from './auxiliary-rows.ts'
 import { keysOfTask } from './mission-task.ts'
 import { CARDS_DIFFER, COUNTERS_DIFFER } from './repair-missions.ts'
 
 const RUNS = 'missions.orchestration_runs'
 const TASKS = 'missions.orchestration_tasks'
 const EDGES = 'missions.orchestration_task_dependencies'
+const REPORTS = 'missions.agent_reports'
 const RESTORE = 'Restore the rows from a backup, and ask who can write to the database beside Concord.'
 
 const REPAIR =
@@ -62,7 +64,7 @@ where t.state = 'pending' group by t.id having t.remaining <> count(u.id) filter
     next: '`concord cancel` ends the command.',
     sql: `select r.id from ${RUNS} as r join concord.commands as c on c.command_id = r.command_id
 where c.completed_at is not null and (
-  exists (select from concord.commands as p where p.workspace_id = r.workspace_id and p.idempotency_key = 'mission:' || r.id || ':plan' and p.completed_at is null)
+  exists (select from ${livingAuxiliaries('r.id', 'null')})
   or exists (select from concord.commands as g where g.command_id = r.gate_command_id and g.completed_at is null)
   or exists (select from ${TASKS} as t join concord.commands as a on a.command_id in (t.command_id, t.review_command_id)
     where t.run_id = r.id and a.completed_at is null)
@@ -75,5 +77,17 @@ where c.completed_at is not null and (
     meaning: 'A card of a mission is missing, or shows another state than the mission or its task has.',
     next: REPAIR,
     sql: `select r.id from ${RUNS} as r where ${CARDS_DIFFER}`,
+  },
+  {
+    code: 'M08',
+    name: 'every end is reported',
+    meaning:
+      'A task ended with an output or failed, or a mission ended with its command, and there is no report about that.',
+    next: RESTORE,
+    // A mission whose report could not be stored has a turn that tries again.
+    sql: `select t.id from ${TASKS} as t where t.state_type = 'terminal' and t.carried_from_id is null and (t.state = 'failed' or t.output_summary is not null)
+  and not exists (select from ${REPORTS} as e where e.orchestration_task_id = t.id and (e.report_type = 'incident') = (t.state = 'failed'))
+union all select r.id from ${RUNS} as r join concord.commands as c on c.command_id = r.command_id
+where r.state_type = 'terminal' and c.completed_at is not null and r.report_id is null and r.run_after is null`,
   },
 ]

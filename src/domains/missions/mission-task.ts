@@ -1,6 +1,6 @@
 /** Tasks of missions and the edges between them: the statements that read and write them. */
 import { type Paged, pageText, type Sql, statement, type Tx } from '#store'
-import { hooksOf } from './hook-rows.ts'
+import { livingAuxiliaries } from './auxiliary-rows.ts'
 import type { StoredEdge, StoredTask } from './mission.ts'
 
 const RUNS = 'missions.orchestration_runs'
@@ -79,10 +79,10 @@ export const listUnsentTasks = (sql: Sql, runId: string, at: Date, limit: number
 const dueOf = (
   seconds: string,
   deadline: string,
-) => `case when t.state = 'verifying' then (select case when v.status in ('waiting_for_approval', 'waiting_for_input') then null
+) => `case when t.state = 'verifying' then (select case when v.status in ('waiting_for_approval', 'waiting_for_input', 'blocked') then null
   else greatest(t.updated_at, v.updated_at) + make_interval(secs => ${seconds}) end
   from (select) as always left join concord.commands as v on v.command_id = t.review_command_id) else least(coalesce(t.due_at, t.lease_until),
-  case when t.state in ('assigned', 'running', 'continuing') and t.submission is null then t.started_at + make_interval(secs => ${deadline}::float8) end) end`
+  case when t.state_type = 'running' and t.submission is null then t.started_at + make_interval(secs => ${deadline}::float8) end) end`
 
 export type LateAfter = { readonly verify: number; readonly deadline?: number | undefined }
 
@@ -191,7 +191,7 @@ export type HeldAttempt = {
 const listHeld = statement<StoredTask & Omit<HeldAttempt, 'task'>>(
   'missions.list_held',
   `select t.*, split_part(r.key, ':', 2)::int as attempt, r.reserved_change as held, ${spentOf('t')} as spent
-from concord.budget_entries as r join ${TASKS} as t on t.id = split_part(r.key, ':', 1)::uuid
+from concord.budget_entries as r join ${TASKS} as t on t.id = case when not starts_with(r.key, 'mission:') then split_part(r.key, ':', 1)::uuid end
   left join concord.commands as c on c.command_id = t.command_id
 where r.account_id = $1::uuid and r.workspace_id = t.workspace_id and r.kind = 'reserved' and t.state_type = 'terminal'
   and (c.command_id is null or c.completed_at is not null)
@@ -302,9 +302,9 @@ export async function findCause(sql: Sql, failing: FailingTask): Promise<Failing
 
 /** The keys of what a turn may have submitted for a task before it died. */
 export const keysOfTask = `array['mission:' || t.id || ':' || t.attempt_number, 'mission:' || t.id || ':' || (t.attempt_number + 1),
-  'mission:' || t.id || ':' || t.attempt_number || ':accept', 'mission:' || t.id || ':' || t.attempt_number || ':verify:' || t.checks_passed]`
+  'mission:' || t.id || ':' || t.attempt_number || ':accept']`
 
-/** $1 mission. Commands of attempts, of their reviews, of hooks and of the gate that have not ended, also those that a turn has submitted that died. */
+/** $1 mission. Commands of attempts, of their reviews, beside attempts and of the gate that have not ended, also those that a turn has submitted that died. */
 const listOpen = statement<{ readonly command_id: string; readonly cancellation_requested: boolean }>(
   'missions.list_open_commands',
   `select c.command_id, c.cancellation_requested from ${TASKS} as t join concord.commands as c on c.command_id in (t.command_id, t.review_command_id)
@@ -316,10 +316,10 @@ where t.run_id = $1::uuid and c.completed_at is null and (t.command_id is null o
 union
 select c.command_id, c.cancellation_requested from ${RUNS} as r
   join concord.commands as c on c.workspace_id = r.workspace_id
-    and c.idempotency_key in ('mission:' || r.id || ':start:' || (r.plan->>'version'), 'mission:' || r.id || ':plan')
+    and c.idempotency_key = 'mission:' || r.id || ':start:' || (r.plan->>'version')
 where r.id = $1::uuid and c.completed_at is null
 union
-select c.command_id, c.cancellation_requested ${hooksOf} and c.completed_at is null`,
+select c.command_id, c.cancellation_requested from ${livingAuxiliaries('$1::uuid', 'null')}`,
 )
 export const listOpenCommands = (sql: Sql, runId: string) => sql.run(listOpen, [runId])
 

@@ -27,7 +27,17 @@ const outcomeView = z
   })
   .meta({ id: 'MissionOutcome' })
 
-export const outcomesView = z.object({ items: z.array(outcomeView) }).meta({
+const suggestionView = z
+  .object({
+    name: z.string().meta({ example: 'writer' }),
+    ended: z.int(),
+    completed: z.int(),
+    success_at_least: z.number().meta({ example: 0.72 }),
+  })
+  .meta({ id: 'MissionSuggestion', description: 'What a plan could name, with the numbers that speak for it.' })
+const suggestionsView = z.object({ agents: z.array(suggestionView), models: z.array(suggestionView) })
+
+export const outcomesView = z.object({ items: z.array(outcomeView), suggestions: suggestionsView.optional() }).meta({
   id: 'MissionOutcomes',
   description: `Of the newest ${MISSIONS_READ} missions, best first. At most ${ROWS_MAX} rows.`,
 })
@@ -40,6 +50,23 @@ export function lowerBoundOf(successes: number, count: number): number {
   const rate = successes / count
   const spread = Z * Math.sqrt((rate * (1 - rate)) / count + (Z * Z) / (4 * count * count))
   return (rate + (Z * Z) / (2 * count) - spread) / (1 + (Z * Z) / count)
+}
+
+const SUGGESTED_MAX = 5
+
+/** The agents, workers and tasks, and the models, whose tasks ended best: by the lower bound over all their rows. Pure. */
+export function suggest(rows: readonly Pick<Outcome, 'agent' | 'model' | 'ended' | 'completed'>[]) {
+  const rank = (nameOf: (row: (typeof rows)[number]) => string | null) =>
+    [...Map.groupBy(rows, nameOf)]
+      .flatMap(([name, of]) => {
+        if (name === null) return []
+        const sum = (field: 'ended' | 'completed') => of.reduce((all, row) => all + row[field], 0)
+        const [ended, completed] = [sum('ended'), sum('completed')]
+        return [{ name, ended, completed, success_at_least: lowerBoundOf(completed, ended) }]
+      })
+      .toSorted((a, b) => b.success_at_least - a.success_at_least || (a.name < b.name ? -1 : 1))
+      .slice(0, SUGGESTED_MAX)
+  return { agents: rank(({ agent }) => agent), models: rank(({ model }) => model) }
 }
 
 /** $1 workspace, $2 task type or null, $3 missions. Tasks that a fork carries over ended in their own mission. */
@@ -59,6 +86,7 @@ export async function readOutcomes(
   db: Db,
   workspaceId: string,
   taskType: Outcome['task_type'] | undefined,
+  isSuggesting = false,
 ): Promise<z.input<typeof outcomesView>> {
   const rows = await scoped(db, workspaceId).read((tx) =>
     tx.run(readRows, [workspaceId, taskType ?? null, MISSIONS_READ]),
@@ -71,5 +99,5 @@ export async function readOutcomes(
     success_at_least: lowerBoundOf(completed, ended),
   }))
   const best = items.toSorted((a, b) => b.success_at_least - a.success_at_least || a.agent.localeCompare(b.agent))
-  return { items: best.slice(0, ROWS_MAX) }
+  return { items: best.slice(0, ROWS_MAX), ...(isSuggesting && { suggestions: suggest(rows) }) }
 }

@@ -2,7 +2,7 @@
 import { validateGraph } from '#kernel/dag/graph'
 import { countRemaining, decideReadiness, endStates, listUpstream, type NodeState, ruleOf } from '#kernel/dag/readiness'
 import { KernelFault } from '#kernel/errors'
-import { appendEvents, type Tx } from '#store'
+import { appendEvents, statement, type Tx } from '#store'
 import { Batch, draftOf, type MissionActor } from './batch.ts'
 import { findMissionCard, insertCards } from './board.ts'
 import { newTaskCard } from './cards.ts'
@@ -20,6 +20,13 @@ export type ReadPlan = {
   /** By temporary id: completed tasks of the mission that this one is a fork of. */
   readonly carried: ReadonlyMap<string, StoredTask>
 }
+
+/** $1 mission. People who were asked about a plan may have changed it first. */
+const countEdits = statement<{ readonly edits: number }>(
+  'missions.count_plan_edits',
+  `select count(*)::int as edits from missions.orchestration_events as e
+where e.run_id = $1::uuid and e.event_type = 'run_plan_ready' and e.actor_type = 'human'`,
+)
 
 export const coordinator = (traceId: string): MissionActor => ({ id: NOBODY, kind: 'coordinator', traceId })
 export const systemOf = (traceId: string): MissionActor => ({ id: NOBODY, kind: 'system', traceId })
@@ -46,7 +53,9 @@ export async function startMission(
   const tasks = await insertRows(tx, run, config, rows, by, at)
   const batch = new Batch({ ...run, task_count: tasks.length, tasks_completed: carried.size, run_after: at })
   const more = { strategy: plan.strategy, estimated_cost: plan.estimated_cost }
-  const approved = { run_approved: { approved_by: approvedBy ?? 'auto' } }
+  const [{ edits } = { edits: 0 }] = await tx.run(countEdits, [run.id])
+  const modifications = edits === 0 ? {} : { modifications: { edits, plan_version: plan.version } }
+  const approved = { run_approved: { approved_by: approvedBy ?? 'auto', ...modifications } }
   if (approvedBy === null && run.state === 'planning')
     batch.mission('running', { by, at, payloads: { ...planReady(plan), ...approved } }, more)
   else {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import fc from 'fast-check'
 import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { missionTaskTypes } from '#kernel/machines/mission'
@@ -111,6 +112,35 @@ describe('plans of missions', () => {
     ]
     const [found] = checkPlan(aPlan(...cycle), known)
     assert.match(found?.message ?? '', /A → B → C → A/)
+  })
+
+  test('[MIS-221] a random graph is refused exactly if a cycle was planted, and the path of the refusal is one', () => {
+    const graph = fc.record({
+      edges: fc.array(fc.array(fc.nat(9), { maxLength: 3 }), { minLength: 2, maxLength: 10 }),
+      isPlanted: fc.boolean(),
+      from: fc.nat(9),
+      length: fc.integer({ min: 2, max: 10 }),
+    })
+    fc.assert(
+      fc.property(graph, ({ edges, isPlanted, from, length }) => {
+        // Edges lead backwards, so there is no cycle but the planted one.
+        const before = edges.map((to, at) => new Set(to.filter((each) => each < at)))
+        const size = Math.min(length, edges.length)
+        const start = Math.min(from, edges.length - size)
+        for (let at = start; isPlanted && at < start + size; at++)
+          before[at]?.add(at + 1 < start + size ? at + 1 : start)
+        const tasks = before.map((to, at) => planTask(`n${at}`, { depends_on: [...to].map((each) => `n${each}`) }))
+        const refused = read(aPlan(...tasks))
+        assert.equal(refused.ok, !isPlanted)
+        if (refused.ok) return
+        const path = /n\d+(?: → n\d+)+/.exec(refused.reason)?.[0].split(' → ') ?? []
+        assert.ok(path.length >= 3 && path[0] === path.at(-1), refused.reason)
+        const needs = (task: string, other: string) => before[Number(task.slice(1))]?.has(Number(other.slice(1)))
+        const steps = path.slice(1).map((each, at) => [path[at] ?? '', each] as const)
+        const isWay = (test_: (one: string, other: string) => unknown) => steps.every(([a, b]) => test_(a, b))
+        assert.ok(isWay(needs) || isWay((a, b) => needs(b, a)), refused.reason)
+      }),
+    )
   })
 
   test('a cycle is found together with the other findings', () => {
@@ -243,7 +273,12 @@ describe('plans of missions', () => {
   })
 
   test('[MIS-069] three levels of autonomy, below, at and above the threshold', () => {
-    const terms = { auto_approve_threshold: '5.00', approver_role: null }
+    const terms = {
+      auto_approve_threshold: '5.00',
+      approver_role: null,
+      approvals_required: 1,
+      expires_in_minutes: null,
+    }
     const decided = autonomyLevels.map((autonomy) =>
       ['4.99', '5.00', '5.01'].map(
         (estimated_cost) => decideAutonomy({ ...terms, autonomy, estimated_cost }, 'user:ada').decision,

@@ -4,12 +4,13 @@ import { textField } from '#contract'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
-import { sayUnknown } from './config.ts'
+import { submitAuxiliary } from './auxiliary.ts'
+import { money, sayUnknown } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import { type MissionPlan, readPlan, type Runnable } from './plan.ts'
 import { fillReferences } from './references.ts'
 import { payloadsOf, runnableTasks } from './start-plan.ts'
-import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
+import { type Found, write } from './turn.ts'
 
 const RUNS = 'missions.orchestration_runs'
 
@@ -17,6 +18,7 @@ export const planner = z
   .strictObject({
     task: textField(200, { charsMin: 1 }).meta({ example: 'Draft Plan' }),
     payload: z.record(z.string(), z.unknown()).default({}),
+    max_cost: money('1.00').optional().meta({ description: 'What it may cost. Default, under a hard limit: nothing.' }),
     path: textField(1_000).default('').meta({
       example: '/plan',
       description: 'Where the plan is in the result, as a JSON pointer. Default: the result is the plan.',
@@ -61,20 +63,22 @@ const setPlanOf = statement<never>(
 
 /** `planned`: the mission has its plan. `asked`: the command was submitted just now, and may have ended. */
 export async function makePlan(deps: MissionDeps, found: Found): Promise<Decision<'planned' | 'asked' | 'waits'>> {
-  const { run, origin } = found
+  const { run } = found
   const { db, catalog } = deps.commands
   const [row] = await db.run(findPlanner, [run.id])
   if (!row || row.has_plan) return accept('planned')
   const asked = planner.safeParse(row.planner)
   if (!asked.success) return refuse('missions.plan.invalid', 'The mission has no plan.')
   if (row.status === null) {
-    const by = await actAsRequester(deps.commands, run, origin)
-    if (!by.ok) return by
-    const submitted = await submitFollowed(deps, by.value, found, {
-      taskName: asked.data.task,
-      payload: asked.data.payload as JsonObject,
-      idempotencyKey: `mission:${run.id}:plan`,
-      metadata: oneDeeper(origin),
+    const { task, payload, max_cost: maxCost } = asked.data
+    const submitted = await submitAuxiliary(deps, found, {
+      kind: 'planner',
+      key: `mission:${run.id}:plan`,
+      task: null,
+      attempt: null,
+      maxCost,
+      taskName: task,
+      payload: payload as JsonObject,
     })
     return submitted.ok ? accept('asked') : submitted
   }

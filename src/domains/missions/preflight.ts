@@ -11,7 +11,7 @@ import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { formatMoney, maxMoney, type Money, zeroMoney } from '#kernel/money'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { attemptsAllowed } from '#kernel/retry'
-import { type MissionConfig, readMissionConfig, sayUnknown } from './config.ts'
+import { decisionTermsOf, type MissionConfig, readMissionConfig, sayUnknown } from './config.ts'
 import { previewReview, reviewerOf } from './accept-output.ts'
 import { verifierOf } from './checks.ts'
 import { attemptLimitOf } from './decide-attempt.ts'
@@ -216,7 +216,7 @@ async function previewReviews(
   const reviewed = tasks.filter(({ verify = [] }) => verify.some((check) => 'person' in check))
   const needed: Needed[] = []
   for (const [role, of] of Map.groupBy(reviewed, ({ verify }) => reviewerOf({ verify }, config))) {
-    const preview = await previewReview({ commands }, by, { ...asked, role })
+    const preview = await previewReview({ commands }, by, { ...asked, role, terms: decisionTermsOf(config) })
     if (!preview.ok) return preview
     for (const approval of preview.value.approvals) needed.push({ ...approval, tasks: idsOf(of), when: 'always' })
   }

@@ -30,7 +30,7 @@ async function raise(
   limit: Money,
 ): Promise<Decision<StoredMission>> {
   const { run } = batch
-  const { account_id: accountId, workspace_id: workspaceId, budget, id, version_id } = run
+  const { account_id: accountId, workspace_id: workspaceId, budget, id } = run
   const facts = { mission: toMissionView(run) }
   if (accountId === null || !budget || !RAISED_IN.includes(run.state)) {
     const why = budget ? `The mission is ${run.state}.` : 'The mission has no hard limit.'
@@ -42,7 +42,9 @@ async function raise(
     const why = `The new limit is at or below the current ${noun} of ${formatMoney(bound)}.`
     return refuse('missions.budget.too_low', why, { path: 'hard_limit', facts })
   }
-  const more = { workspaceId, accountId, key: `mission:${version_id}`, amount: (limit - old) as Money, at }
+  // A limit only rises, so each raise has its own key.
+  const key = `mission:${formatMoney(limit)}`
+  const more = { workspaceId, accountId, key, amount: (limit - old) as Money, at }
   const raised = await raiseLimit(tx, person, more)
   if (!raised.ok) return raised
   await setHardLimit(tx, id, formatMoney(limit))

@@ -37,7 +37,7 @@ describe('random missions', () => {
   const broken = async () =>
     (await findBrokenInvariants(room.db, undefined, missionInvariants)).filter(({ code }) => code.startsWith('M'))
 
-  test('[MIS-003] the end of every task, the counters and the outcome are those of the model, and no work runs twice', async () => {
+  test('[MIS-003] the end of every task, the counters, the cards, the reports and the outcome are those of the model, and no work runs twice', async () => {
     await fc.assert(
       fc.asyncProperty(shapes, fc.array(fc.boolean(), { maxLength: 60 }), async (plan, dying) => {
         deaths = dying
@@ -66,6 +66,24 @@ describe('random missions', () => {
           [run.id],
         )
         assert.ok(cards.length === plan.length && cards.every(({ status }) => status === 'done'))
+        const reports = await room.rows<{ title: string; report_type: string }>(
+          `select t.title, e.report_type from missions.agent_reports e join missions.orchestration_tasks t on t.id = e.orchestration_task_id
+           where t.run_id = $1`,
+          [run.id],
+        )
+        const reported = model.flatMap((state, index) =>
+          state === 'skipped' ? [] : [`t${index} ${state === 'failed' ? 'incident' : 'delivery'}`],
+        )
+        assert.deepEqual(
+          reports.map(({ title, report_type }) => `${title} ${report_type}`).toSorted(),
+          reported.toSorted(),
+          'one report for each task that ended with an output or failed',
+        )
+        const [own] = await room.rows<{ report_type: string }>(
+          'select report_type from missions.agent_reports where id = $1',
+          [run.report_id],
+        )
+        assert.equal(own?.report_type, run.state === 'failed' ? 'incident' : 'summary')
         const events = await room.eventsOf(run.id)
         assert.equal(events.filter(({ event_type }) => event_type === 'task_started').length, worked.length)
       }),
@@ -80,11 +98,12 @@ describe('random missions', () => {
     const { id, command_id } = await room.run(
       aPlan(planTask('w'), planTask('x', { depends_on: ['w'] }), planTask('y', { depends_on: ['x'] })),
     )
+    const ended = await room.run(aPlan(planTask('w')))
     const [w, x, y] = (await room.tasksOf(id)).map((task) => task.id)
-    const ended = `state = 'failed', state_type = 'terminal', completed_at = now()`
+    const asEnded = `state = 'failed', state_type = 'terminal', completed_at = now()`
     for (const [code, found, change] of [
       ['M01', id, `update missions.orchestration_runs set tasks_failed = 3 where id = '${id}'`],
-      ['M02', x, `update missions.orchestration_runs set ${ended} where id = '${id}'`],
+      ['M02', x, `update missions.orchestration_runs set ${asEnded} where id = '${id}'`],
       [
         'M03',
         x,
@@ -97,6 +116,8 @@ describe('random missions', () => {
         id,
         `update concord.commands set status = 'failed', completed_at = now() where command_id = '${command_id}'`,
       ],
+      ['M08', w, `update missions.agent_reports set orchestration_task_id = null where orchestration_task_id = '${w}'`],
+      ['M08', ended.id, `update missions.orchestration_runs set report_id = null where id = '${ended.id}'`],
     ] as const) {
       const undone = new Error('undone')
       await room.db

@@ -76,10 +76,18 @@ describe('the reconciler of missions', () => {
     room.plays.set('judge', 'waits')
     const verify = [{ task: 'Step', payload: { name: 'judge' } }]
     const { id } = await room.run(aPlan(planTask('a', { verify })))
-    room.clock.travel(3 * 86_400_000)
-    await turnOf(id)
-    assert.deepEqual(await room.statesOf(id), { a: 'verifying' })
-    assert.deepEqual(await stallsOf(id), [])
+    const [task] = await room.tasksOf(id)
+    // Blocked: a person is asked about an effect of it.
+    for (const status of ['waiting_for_approval', 'blocked']) {
+      await room.rows(`update concord.commands set status = $2 where command_id = $1`, [
+        task?.review_command_id,
+        status,
+      ])
+      room.clock.travel(3 * 86_400_000)
+      await turnOf(id)
+      assert.deepEqual(await room.statesOf(id), { a: 'verifying' }, status)
+      assert.deepEqual(await stallsOf(id), [])
+    }
   })
 
   test('[MIS-217] [MIS-218] [MIS-392] a lost wake is found after a minute by one of two reconcilers, reported first, and the mission goes on', async () => {

@@ -22,8 +22,13 @@ const RECENT_MS = 86_400_000
 const statusOf = (states: Readonly<Record<string, string>>, row: string) =>
   `'${JSON.stringify(states)}'::jsonb->>${row}.state::text`
 
+/** What the commands of the mission beside its attempts have used. */
+const beside = (field: string) =>
+  `(select coalesce(sum(x.${field}), 0) from missions.orchestration_auxiliaries as x where x.run_id = r.id)`
+
 const counted = `(select count(*) as n, count(*) filter (where t.state = 'completed') as done, count(*) filter (where t.state = 'failed') as failed,
-  least(coalesce(sum(t.cost), 0), 9999.999999) as cost, least(coalesce(sum(t.tokens_used), 0), 2147483647) as tokens from ${TASKS} as t where t.run_id = r.id)`
+  least(coalesce(sum(t.cost), 0) + ${beside('cost')}, 9999.999999) as cost, least(coalesce(sum(t.tokens_used), 0) + ${beside('tokens')}, 2147483647) as tokens
+from ${TASKS} as t where t.run_id = r.id)`
 
 /** The missions `r` whose counters are not those of their tasks. */
 export const COUNTERS_DIFFER = `(r.task_count, r.tasks_completed, r.tasks_failed, r.total_cost, r.total_tokens) <> ${counted}`

@@ -1,7 +1,7 @@
 /** Which report follows from the end of a task, and the text of the report of a mission. Pure. */
 import { cutText } from '#kernel/cut-text'
 import { formatInstant } from '#kernel/instant'
-import type { Hook } from './hook-rows.ts'
+import type { BrokenHook } from './auxiliary-rows.ts'
 import type { StoredMission, StoredTask } from './mission.ts'
 
 export const reportTypes = ['standup', 'research', 'incident', 'summary', 'delivery', 'audit'] as const
@@ -35,7 +35,7 @@ export const reportTypeOfMission = ({ state }: Pick<StoredMission, 'state'>): Re
 const SHOWN_CHARS = 400
 const SHOWN_TASKS = 1_000
 
-export function reportText(run: StoredMission, tasks: readonly StoredTask[], hooks: readonly Hook[]): string {
+export function reportText(run: StoredMission, tasks: readonly StoredTask[], hooks: readonly BrokenHook[]): string {
   const facts = [
     ['State', run.state],
     ['Tasks', `${run.tasks_completed} of ${run.task_count} completed, ${run.tasks_failed} failed`],
@@ -46,12 +46,10 @@ export function reportText(run: StoredMission, tasks: readonly StoredTask[], hoo
   ].flatMap(([name, value]) => (value === null ? [] : [`- ${name}: ${value}`]))
   const shown = tasks.slice(0, SHOWN_TASKS).map(sayTask)
   const left = tasks.length > SHOWN_TASKS ? [`${tasks.length - SHOWN_TASKS} more tasks are not shown here.`] : []
-  const broken = hooks
-    .filter(({ completed_at, status }) => completed_at !== null && status !== 'succeeded')
-    .map(
-      ({ name, attempt, title, status, error }) =>
-        `- ${name} of attempt ${attempt} of ${title}: ${status}. ${error ?? ''}`,
-    )
+  const broken = hooks.map(
+    ({ name, attempt, title, status, error }) =>
+      `- ${name} of attempt ${attempt} of ${title}: ${status}. ${error ?? ''}`,
+  )
   const failed = broken.length === 0 ? [] : ['## Hooks that failed', broken.join('\n')]
   return `${[`# ${run.title}`, run.goal, facts.join('\n'), '## Tasks', ...shown, ...left, ...failed].join('\n\n')}\n`
 }

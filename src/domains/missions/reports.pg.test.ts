@@ -119,7 +119,7 @@ describe('reports of missions', () => {
     assert.ok(!early.ok && early.code === 'missions.report.not_written')
   })
 
-  test('[MIS-308] a report that was filed before the end takes the place of the one that follows from it', async () => {
+  test('a report that was filed before the end takes the place of the one that follows from it', async () => {
     room.plays.set('rich', 'waits')
     const { id, report_id } = await room.run(aPlan(planTask('rich')))
     assert.equal(report_id, null)

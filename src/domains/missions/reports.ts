@@ -14,7 +14,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Db, type Paged, pageText, scoped, statement, type Tx } from '#store'
 import type { Rows } from '#store/rows'
 import type { MissionDeps } from './deps.ts'
-import { listHooks } from './hook-rows.ts'
+import { listBrokenHooks } from './auxiliary-rows.ts'
 import { listTasks } from './mission-task.ts'
 import { findMission, lockMission, type StoredMission, type StoredTask } from './mission.ts'
 import { reportText, reportTypeOf, reportTypeOfMission, reportTypes } from './report-text.ts'
@@ -94,7 +94,10 @@ async function writeContent({ commands }: MissionDeps, run: StoredMission, trace
     step: 'report',
     type: 'report',
     title: run.title,
-    content: { text: reportText(run, tasks, await listHooks(commands.db, run.id)), content_type: 'text/markdown' },
+    content: {
+      text: reportText(run, tasks, await listBrokenHooks(commands.db, run.id)),
+      content_type: 'text/markdown',
+    },
   })
   return written.ok ? written.value.artifact_id : null
 }

@@ -9,7 +9,7 @@ import { aPlan, type MissionRoom, openMissionRoom, planTask } from '#test/missio
 import { accepted, TRACE } from '#test/tenant'
 import { MISSION_KIND } from './deps.ts'
 import { openMissionDrive } from './drive-mission.ts'
-import { listHooks } from './hook-rows.ts'
+import { listBrokenHooks } from './auxiliary-rows.ts'
 import { reportText } from './report-text.ts'
 import { wakeStalledMissions } from './reconcile-missions.ts'
 
@@ -252,6 +252,14 @@ describe('attempts of mission tasks', () => {
     assert.doesNotMatch(queued, /Sort/)
   })
 
+  const hooksOf = (id: string) =>
+    room.rows<{ command_id: string; title: string; attempt: number; name: string; status: string }>(
+      `select x.command_id, t.title, x.attempt, x.kind as name, c.status from missions.orchestration_auxiliaries as x
+         join missions.orchestration_tasks as t on t.id = x.task_id join concord.commands as c on c.command_id = x.command_id
+        where x.run_id = $1 order by t.sequence_number, x.attempt, x.kind`,
+      [id],
+    )
+
   test('[MIS-015] a hook that fails before an attempt stops it; one that fails after it is recorded, and changes nothing', async () => {
     const hook = (name: string, more: object = {}) => ({ task: 'Step', payload: { name, ...more } })
     const attempt = { $from: 'attempt', path: '/temp_id' }
@@ -262,7 +270,7 @@ describe('attempts of mission tasks', () => {
     const passed = await room.run(plan(), { hooks, notifications: ['completed', 'failed'] })
     assert.equal(passed.state, 'completed')
     assert.deepEqual(room.calls, ['before', 'a', 'after', 'before', 'b', 'after'])
-    const done = await listHooks(room.db, passed.id)
+    const done = await hooksOf(passed.id)
     assert.deepEqual(
       done.map(({ name, attempt: number, title, status }) => [name, number, title, status]),
       [
@@ -277,7 +285,8 @@ describe('attempts of mission tasks', () => {
       [done[1]?.command_id],
     )
     assert.equal(result?.from, 'a', 'a hook knows its attempt')
-    assert.match(reportText(passed, await room.tasksOf(passed.id), done), /after_run of attempt 1 of a: failed/)
+    const broken = await listBrokenHooks(room.db, passed.id)
+    assert.match(reportText(passed, await room.tasksOf(passed.id), broken), /after_run of attempt 1 of a: failed/)
     room.plays.set('before', 'fails').delete('after')
     room.calls.length = 0
     const stopped = await room.run(plan(), { hooks, notifications: ['completed'] })
@@ -297,7 +306,7 @@ where command_id = any($1::uuid[])`,
     room.plays.set('breaking', 'breaks').set('asks', 'waits')
     const hooks = { before_run: { task: 'Step', payload: { name: 'asks' } } }
     const { id } = await room.run(aPlan(planTask('breaking')), { hooks })
-    const [asked] = await listHooks(room.db, id)
+    const [asked] = await hooksOf(id)
     assert.ok(asked)
     assert.deepEqual([asked.status, await room.statesOf(id)], ['waiting_for_approval', { breaking: 'queued' }])
     room.clock.travel(86_400_000)
@@ -310,12 +319,60 @@ where command_id = any($1::uuid[])`,
     await exhaust(task?.command_id ?? '')
     room.clock.travel(600_000)
     await wake(id)
-    const [, second] = await listHooks(room.db, id)
+    const [, second] = await hooksOf(id)
     assert.deepEqual([second?.attempt, second?.status], [2, 'waiting_for_approval'])
     await room.decide(second?.command_id ?? '', 'rejected')
     await room.rest()
     assert.deepEqual([(await room.missionOf(id)).state, await room.statesOf(id)], ['failed', { breaking: 'failed' }])
     const wrong = { hooks: { after_run: { task: 'Stepp', payload: {} } } }
     await assert.rejects(room.create(aPlan(planTask('x')), wrong), /missions.config.invalid.*Did you mean "Step"/)
+  })
+
+  test('[MIS-015] behind more than 1,000 hooks a later one that is open holds the mission, and a turn reads the open ones alone', async () => {
+    room.plays.set('last', 'waits').delete('before')
+    const hooks = {
+      before_run: { task: 'Step', payload: { name: 'before' } },
+      after_run: { task: 'Step', payload: { name: 'last' } },
+    }
+    room.plays.set('held', 'waits')
+    const { id, workspace_id } = await room.run(aPlan(planTask('held')), { hooks })
+    const [task] = await room.tasksOf(id)
+    // 600 tasks before it that have ended with both hooks.
+    await room.rows('update missions.orchestration_tasks set sequence_number = 1000 where id = $1', [task?.id])
+    const [{ command_id } = { command_id: '' }] = await hooksOf(id)
+    await room.rows(
+      `with put as (insert into missions.orchestration_tasks
+           (run_id, workspace_id, sequence_number, title, task_type, spec, remaining, state, state_type, started_at, completed_at)
+         select $1, $2, n, 'x', 'other', '{}', 0, 'completed', 'terminal', now(), now() from generate_series(1, 600) as n returning id)
+       insert into missions.orchestration_auxiliaries (key, run_id, workspace_id, kind, task_id, attempt, command_id, settled_at)
+       select 'mission:' || id || ':1:' || kind, $1, $2, kind, id, 1, $3, now() from put cross join unnest(array['before_run', 'after_run']) as kind`,
+      [id, workspace_id, command_id],
+    )
+    await room.decide(task?.command_id ?? '', 'approved')
+    await room.rest()
+    const state = async () => [(await room.missionOf(id)).state, (await hooksOf(id)).at(-2)?.status]
+    assert.deepEqual(await state(), ['running', 'waiting_for_approval'])
+    const asked = (await hooksOf(id)).at(-2)
+    assert.deepEqual([asked?.name, asked?.title], ['after_run', 'held'])
+    const plans = await room.db.transaction(async (tx) => {
+      await tx.query('set local role none')
+      const names = ['missions.find_open_hook', 'missions.list_unasked', 'missions.list_ended_auxiliaries']
+      const found = listStatements().filter(({ name }) => names.includes(name))
+      assert.equal(found.length, names.length)
+      await tx.query('analyze missions.orchestration_auxiliaries, missions.orchestration_tasks')
+      const explained: string[] = []
+      for (const { text } of found) {
+        const lines = await tx.query(`explain (generic_plan) ${text}`)
+        explained.push(lines.map((line) => Object.values(line).join()).join('\n'))
+      }
+      return explained
+    })
+    for (const plan of plans) {
+      assert.match(plan, /orchestration_auxiliaries_open_ix/)
+      assert.doesNotMatch(plan, /Seq Scan on orchestration|ix_orch_tasks_run|orchestration_tasks_sequence_uq/)
+    }
+    await room.decide(asked?.command_id ?? '', 'approved')
+    await room.rest()
+    assert.deepEqual(await state(), ['completed', 'succeeded'])
   })
 })

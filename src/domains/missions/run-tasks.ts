@@ -1,8 +1,8 @@
 /** The part of a turn that runs tasks: what comes next for a mission that is running. */
+import { isHookOpen } from './auxiliary-rows.ts'
 import type { MissionDeps } from './deps.ts'
 import { dispatch, retryDue } from './dispatch.ts'
 import { conclude } from './end-mission.ts'
-import { listHooks } from './hook-rows.ts'
 import { runAfter } from './hooks.ts'
 import { listEndedAttempts, listReadyOf, readOpenTasks } from './mission-task.ts'
 import { lockMission, setDue } from './mission.ts'
@@ -16,8 +16,8 @@ export async function work(deps: MissionDeps, found: Found): Promise<Taken> {
   const { run, config } = found
   const { db, now } = deps.commands
   if ((await listEndedAttempts(db, run.id, 1)).length > 0) return settle(deps, found)
-  await runAfter(deps, found)
-  if (run.state !== 'running') return restUntil(deps, run, null)
+  if (await runAfter(deps, found)) return undefined
+  if (run.state_type !== 'running') return restUntil(deps, run, null)
   if (await verify(deps, found)) return undefined
   if ((await listReadyOf(db, run.id, 1)).length > 0) return release(deps, found)
   if (await handleLate(deps, found)) return undefined
@@ -27,8 +27,7 @@ export async function work(deps: MissionDeps, found: Found): Promise<Taken> {
     // Under the lock: a worker that claims a task meanwhile brings the turn at the end of its lease forward afterwards.
     await lockMission(tx, run.id)
     const late = { verify: config.timeouts.verify_seconds, deadline: config.timeouts.task_deadline_seconds }
-    const hooks = config.hooks.before_run || config.hooks.after_run ? await listHooks(tx, run.id) : []
-    const isHooked = hooks.some(({ completed_at }) => completed_at === null)
+    const isHooked = (config.hooks.before_run || config.hooks.after_run) !== undefined && (await isHookOpen(tx, run.id))
     // What was due waits for its hook, whose end wakes the mission.
     const { isOpen: isLeft, dueAt } = await readOpenTasks(tx, run.id, late, isHooked ? now() : null)
     const isOpen = isLeft || isHooked

@@ -8,7 +8,7 @@ import type { Tx } from '#store'
 import { type Batch, type MissionActor, NO_LEASE } from './batch.ts'
 import { cutSummary } from './cards.ts'
 import { digestOutput } from './checks.ts'
-import { type AttemptEnd, decideAttempt, sayCrash } from './decide-attempt.ts'
+import { type AttemptEnd, decideAttempt, keepStanding, sayCrash } from './decide-attempt.ts'
 import type { MissionDeps } from './deps.ts'
 import { NOBODY } from './events.ts'
 import { type EndedAttempt, listEndedAttempts, listWaitingFor } from './mission-task.ts'
@@ -16,6 +16,7 @@ import type { StoredTask } from './mission.ts'
 import { coordinator, systemOf } from './plan-rows.ts'
 import { taskNameOf } from './plan.ts'
 import { settleUsage } from './spending.ts'
+import { attemptsOf, listRepeated } from './standing-effects.ts'
 import { type Found, write } from './turn.ts'
 import { usageOf } from './usage.ts'
 
@@ -29,6 +30,9 @@ export function settle(deps: MissionDeps, { run, origin, config }: Found): Promi
     const attempts = await listEndedAttempts(tx, run.id, BATCH)
     const usage = attempts.map(({ task, spent, result }) => usageOf(task, spent, (result ?? null) as JsonValue))
     await settleUsage(tx, batch, config, usage, { at, traceId })
+    const ends = attempts.map((attempt) => decideAttempt(attempt, config, runsMax(deps, attempt), at))
+    const retried = attempts.flatMap(({ task }, index) => (ends[index]?.kind === 'retry' ? attemptsOf(task) : []))
+    const repeated = await listRepeated(tx, deps.commands.catalog, run.workspace_id, retried)
     const ended = attempts.flatMap((attempt, index): Ended[] => {
       const task = settleAttempt(
         batch,
@@ -38,7 +42,7 @@ export function settle(deps: MissionDeps, { run, origin, config }: Found): Promi
           output_checksum: digest(attempt),
           tokens: usage[index]?.tokens ?? 0,
         },
-        decideAttempt(attempt, config, runsMax(deps, attempt), at),
+        keepStanding(ends[index] as AttemptEnd, repeated.get(attempt.task.command_id ?? '')),
         at,
         traceId,
       )
@@ -100,8 +104,16 @@ function settleAttempt(batch: Batch, attempt: Settled, next: AttemptEnd, at: Dat
       })
     case 'retry':
       return batch.task(task, 'awaiting_retry', { by: systemOf(traceId), at, ...sayCrash(task, next, message, at) })
-    case 'failed':
-      return batch.task(task, 'failed', { by: systemOf(traceId), at, ...sayCrash(task, next, message, at) })
+    case 'failed': {
+      const standing = next.standing?.join(', ')
+      const why =
+        standing === undefined ? '' : `It is not tried again, because another attempt would repeat: ${standing}. `
+      return batch.task(task, 'failed', {
+        by: systemOf(traceId),
+        at,
+        ...sayCrash(task, next, cutSummary(`${why}${message}`), at),
+      })
+    }
   }
 }
 

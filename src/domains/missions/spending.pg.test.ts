@@ -124,13 +124,16 @@ describe('the money of missions', () => {
     await sound(run.id)
   })
 
-  test('a task that reports more than was reserved for it is recorded in full, and stops the mission', async () => {
-    const plan = aPlan(costing('h1', '3.00', { max_cost: '1.00' }), planTask('h2', { depends_on: ['h1'] }))
-    const run = await room.run(plan, budget('10'))
+  test('a task that reports more than was reserved for it is recorded in full, and stops the mission above its limit', async () => {
+    const plan = () => aPlan(costing('h1', '3.00', { max_cost: '1.00' }), planTask('h2', { depends_on: ['h1'] }))
+    const fitting = await room.run(plan(), budget('10'))
+    assert.deepEqual([fitting.state, fitting.total_cost], ['completed', '3.000000'])
+    assert.equal((await accountOf(fitting.id))?.excess, '2.00')
+    const run = await room.run(plan(), budget('2.50'))
     assert.deepEqual([run.state, run.total_cost], ['budget_exceeded', '3.000000'])
     assert.deepEqual(await room.statesOf(run.id), { h1: 'completed', h2: 'queued' })
     assert.deepEqual(await accountOf(run.id), {
-      limit: '10.00',
+      limit: '2.50',
       reserved: '0.00',
       spent: '1.00',
       excess: '2.00',
@@ -255,6 +258,27 @@ describe('the money of missions', () => {
     assert.deepEqual(
       [run.state, run.total_cost, (await room.tasksOf(id))[0]?.attempt_number],
       ['budget_exceeded', '0.600000', 1],
+    )
+    await sound(id)
+  })
+
+  test('each raise of the limit counts, also of a mission that runs', async () => {
+    room.plays.set('raised', 'waits')
+    const { id, workspace_id: workspaceId } = await room.run(aPlan(planTask('raised', { max_cost: '1' })), budget('2'))
+    const { principal } = room.tenant.people.writer
+    const person = { ...byPerson(principal, TRACE), principal }
+    const limits = []
+    for (const hardLimit of ['5', '50']) {
+      accepted(await raiseMissionBudget({ commands: room.world }, person, { workspaceId, missionId: id, hardLimit }))
+      limits.push((await accountOf(id))?.limit)
+    }
+    assert.deepEqual(limits, ['5.00', '50.00'])
+    assert.deepEqual(
+      (await payloadsOf(id, 'run_budget_increased')).map(({ old_limit, new_limit }) => [old_limit, new_limit]),
+      [
+        ['2.000000', '5.000000'],
+        ['5.000000', '50.000000'],
+      ],
     )
     await sound(id)
   })

@@ -3,24 +3,29 @@
  * An attempt that does not fit does not start: the mission is `budget_exceeded` until a person raises the limit.
  */
 import { amountOf, closeAccount, openAccount, reserveCosts, settleCosts } from '#domains/budgets'
-import { formatMoney } from '#kernel/money'
+import type { JsonValue } from '#kernel/json-value'
+import { formatMoney, type Money } from '#kernel/money'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, statement, type Tx } from '#store'
+import { listEndedAuxiliaries, settleAuxiliaryRows } from './auxiliary-rows.ts'
 import { Batch } from './batch.ts'
-import type { MissionConfig } from './config.ts'
+import { COST_MAX, type MissionConfig } from './config.ts'
+import type { MissionDeps } from './deps.ts'
 import { listHeldAttempts } from './mission-task.ts'
-import { lockMission, setAccount, type StoredMission, type StoredTask } from './mission.ts'
+import { lockMission, setAccount, type StoredMission } from './mission.ts'
 import { systemOf } from './plan-rows.ts'
-import { amountIn, maxCostOf, type Usage, usageOf } from './usage.ts'
+import { type Found, write } from './turn.ts'
+import { amountIn, type Aside, type Usage, usageIn, usageOf } from './usage.ts'
 
 type Budgeted = Pick<MissionConfig, 'budget'>
+type Settled = NonNullable<Awaited<ReturnType<typeof settleCosts>>>
 type When = { readonly at: Date; readonly traceId: string }
 
-/** $1 command. The account of the agent that asked for it. */
-const findPayer = statement<{ readonly account_id: string | null }>(
+/** $1 command. The account of the agent that asked for it, and whether it may cost nothing, something, or as much as it does (null). */
+const findPayer = statement<{ readonly account_id: string | null; readonly may_spend: boolean | null }>(
   'missions.find_payer',
-  `select r.budget_account_id as account_id from concord.commands as c join concord.agent_runs as r on r.agent_run_id = c.agent_run_id
-where c.command_id = $1::uuid`,
+  `select r.budget_account_id as account_id, (c.context->'metadata'->>'max_cost')::numeric > 0 as may_spend
+from concord.commands as c left join concord.agent_runs as r on r.agent_run_id = c.agent_run_id where c.command_id = $1::uuid`,
 )
 
 /**
@@ -28,49 +33,50 @@ where c.command_id = $1::uuid`,
  * mission may cost at most what that attempt may, like every account of a command.
  */
 export async function openBudget(tx: Tx, run: StoredMission, { budget }: Budgeted): Promise<Decision<StoredMission>> {
-  if (budget?.hard_limit === undefined) return accept(run)
   const [payer] = await tx.run(findPayer, [run.command_id])
+  // What its commands may cost follows from that of its own command also without an account: nothing.
+  if (budget?.hard_limit === undefined && payer?.may_spend !== true) return accept(run)
   const opened = await openAccount(tx, {
     accountId: run.id,
     workspaceId: run.workspace_id,
     commandId: run.command_id,
     parentId: payer?.account_id ?? null,
-    limit: amountIn(budget.hard_limit),
+    limit: budget?.hard_limit === undefined ? COST_MAX : amountIn(budget.hard_limit),
     at: run.created_at,
   })
   return opened.ok ? accept(await setAccount(tx, run)) : opened
 }
 
-type Attempt = Pick<StoredTask, 'id' | 'attempt_number' | 'spec'>
+export const attemptCostKey = (taskId: string, attempt: number) => `${taskId}:${attempt}`
 
-const keyOf = (taskId: string, attempt: number) => `${taskId}:${attempt}`
-
-/** Before attempts start: returns the tasks whose attempts are paid for, in their order. All of a mission without a limit are. */
-export async function reserveAttempts(
-  db: Db,
-  { account_id: accountId, workspace_id: workspaceId }: StoredMission,
-  config: Budgeted,
-  attempts: readonly Attempt[],
-  at: Date,
+/**
+ * Before commands are submitted: returns the keys that are paid for, in their order. All of a mission without a limit are. Where one does not fit, money that ended
+ * tasks still hold is set free first.
+ */
+export async function reserveInMission(
+  deps: MissionDeps,
+  { run, origin, config }: Found,
+  amounts: readonly { readonly key: string; readonly amount: Money }[],
 ): Promise<ReadonlySet<string>> {
-  if (accountId === null) return new Set(attempts.map(({ id }) => id))
-  const amounts = attempts.map(({ id, attempt_number, spec }) => ({
-    key: keyOf(id, attempt_number),
-    amount: maxCostOf(spec.max_cost, config),
-  }))
-  const held = await db.transaction((tx) => reserveCosts(tx, { accountId, workspaceId, amounts, at }))
-  return new Set(attempts.flatMap(({ id, attempt_number }) => (held.has(keyOf(id, attempt_number)) ? [id] : [])))
+  const { account_id: accountId, workspace_id: workspaceId } = run
+  if (accountId === null) return new Set(amounts.map(({ key }) => key))
+  const { db, now } = deps.commands
+  const take = () => db.transaction((tx) => reserveCosts(tx, { accountId, workspaceId, amounts, at: now() }))
+  const held = await take()
+  if (held.size === amounts.length) return held
+  await write(deps, run, (batch, at, tx) => settleHeld(tx, batch, config, { at, traceId: origin.context.trace_id }))
+  return take()
 }
 
 /**
- * In the transaction that settles attempts, before their moves: the rows, the sums of the mission and the account. The mission stops if they cost more than was
- * reserved for them.
+ * In the transaction that settles attempts, before their moves: the rows, the sums of the mission and the account. The mission stops if its cost is above its
+ * limit: an attempt may report more than was reserved for it.
  */
 export async function settleUsage(
   tx: Tx,
   batch: Batch,
   { budget }: Budgeted,
-  usage: readonly Usage[],
+  usage: readonly (Usage | Aside)[],
   when: When,
 ): Promise<void> {
   const before = amountIn(batch.run.total_cost)
@@ -79,7 +85,9 @@ export async function settleUsage(
   const after = amountIn(total_cost)
   const noting = { by: systemOf(when.traceId), at: when.at }
   if (after > before) {
-    const spent = usage.flatMap(({ task, cost }) => (cost > 0n ? [[task.id, batch.taskOf(task).cost]] : []))
+    const spent = usage.flatMap((each) =>
+      'task' in each && each.cost > 0n ? [[each.task.id, batch.taskOf(each.task).cost]] : [],
+    )
     const snapshot = { run_id, total_cost, total_tokens, by_task: Object.fromEntries(spent) }
     batch.note('cost_snapshot', { ...noting, payloads: { cost_snapshot: snapshot } })
   }
@@ -90,10 +98,17 @@ export async function settleUsage(
     batch.note('run_budget_warning', { ...noting, payloads: { run_budget_warning: warning } })
   }
   if (accountId === null) return
-  const amounts = usage.map(({ task, attempt, cost }) => ({ key: keyOf(task.id, attempt), amount: cost }))
+  const amounts = usage.map((each) => ({
+    key: 'task' in each ? attemptCostKey(each.task.id, each.attempt) : each.key,
+    amount: each.cost,
+  }))
   const settled = await settleCosts(tx, systemOf(when.traceId), { accountId, workspaceId, amounts, at: when.at })
-  if (settled?.isBreached) exceedBudget(batch, when)
+  if (settled && isOverdrawn(settled)) exceedBudget(batch, when)
 }
+
+/** The cost is above the limit. What is reserved for attempts that run may still be returned. */
+const isOverdrawn = ({ spent_units, excess_units, limit_units }: Settled) =>
+  amountOf(spent_units) + amountOf(excess_units) > amountOf(limit_units)
 
 /** Nothing new starts. What runs may end, and is settled. */
 export function exceedBudget(batch: Batch, when: When): void {
@@ -108,7 +123,7 @@ export function exceedBudget(batch: Batch, when: When): void {
 }
 
 /** Tasks that ended while their command ran: their reservations are free as soon as the command has ended. */
-export async function settleHeld(tx: Tx, batch: Batch, config: Budgeted, when: When): Promise<void> {
+async function settleHeld(tx: Tx, batch: Batch, config: Budgeted, when: When): Promise<void> {
   const { account_id: accountId } = batch.run
   const held = accountId === null ? [] : await listHeldAttempts(tx, accountId)
   // Nobody reports the cost of a worker whose task was taken away. It counts as reserved.
@@ -120,15 +135,27 @@ export async function settleHeld(tx: Tx, batch: Batch, config: Budgeted, when: W
   if (usage.length > 0) await settleUsage(tx, batch, config, usage, when)
 }
 
-/** After the last command of a mission: what is left returns to the account that it was carved out of. */
+/** Commands beside the attempts that one transaction settles. */
+const BATCH = 256
+
+/** In a transaction under the lock of the mission: planners, hooks and verifiers that have ended are counted, once. */
+export async function countAuxiliaries(tx: Tx, batch: Batch, config: Budgeted, when: When): Promise<void> {
+  const ended = await listEndedAuxiliaries(tx, batch.run.id, BATCH)
+  if (ended.length === 0) return
+  const usage = ended.map(({ key, spent, result }) => ({ key, ...usageIn(spent, (result ?? null) as JsonValue) }))
+  await settleUsage(tx, batch, config, usage, when)
+  await settleAuxiliaryRows(tx, usage, when.at)
+}
+
+/** After the last command of a mission: all is counted, and what is left returns to the account that it was carved out of. */
 export async function closeBudget(db: Db, run: StoredMission, when: When): Promise<StoredMission> {
   const { account_id: accountId, workspace_id: workspaceId } = run
-  if (accountId === null) return run
   return db.transaction(async (tx) => {
     const batch = new Batch((await lockMission(tx, run.id)) ?? run)
+    await countAuxiliaries(tx, batch, {}, when)
     await settleHeld(tx, batch, {}, when)
     await batch.commit(tx)
-    await closeAccount(tx, { accountId, workspaceId, at: when.at })
+    if (accountId !== null) await closeAccount(tx, { accountId, workspaceId, at: when.at })
     return batch.run
   })
 }

@@ -79,12 +79,12 @@ export async function handleLate(deps: MissionDeps, found: Found): Promise<boole
     const open = late.filter(
       ({ id, lease_token, state }) => lease_token !== null || state === 'verifying' || cancelled.has(id),
     )
-    // Nobody reports what a lost worker has used. Its reservation counts as spent.
-    const lost = open.filter(({ state, lease_token }) => state === 'running' && lease_token !== null)
+    const lost = open.filter((task) => task.lease_token !== null && isLost(task, config, at))
     const usage = lost.map((task) => ({
       task,
       attempt: task.attempt_number,
-      cost: run.account_id === null ? zeroMoney : maxCostOf(task.spec.max_cost, config),
+      // Nobody reports what a lost worker has used. Its reservation counts as spent, unless no worker has started.
+      cost: run.account_id === null || task.state === 'assigned' ? zeroMoney : maxCostOf(task.spec.max_cost, config),
       tokens: 0,
     }))
     await settleUsage(tx, batch, config, usage, { at, traceId })
@@ -113,6 +113,16 @@ async function cancelLate({ commands }: MissionDeps, { run, origin }: Found, lat
   return cancelled
 }
 
+/** A claim that nobody started is offered again, some times. */
+const isOffered = (task: StoredTask, config: MissionConfig, at: Date) =>
+  task.state === 'assigned' && findTimeLimit(task, config, at) !== 'deadline' && decideUnstarted(task) === 'offer'
+
+/** The attempt of a worker ends here. A continuation that is due goes on. */
+function isLost(task: StoredTask, config: MissionConfig, at: Date): boolean {
+  if (task.state === 'continuing') return findTimeLimit(task, config, at) !== 'stall'
+  return task.state === 'running' || (task.state === 'assigned' && !isOffered(task, config, at))
+}
+
 function handle(batch: Batch, task: StoredTask, config: MissionConfig, at: Date, traceId: string): StoredTask {
   const by: MissionActor = { id: NOBODY, kind: 'reconciler', traceId }
   if (task.state === 'verifying') {
@@ -131,7 +141,7 @@ function handle(batch: Batch, task: StoredTask, config: MissionConfig, at: Date,
       set: { lease_until: leaseOf(task, config, at) },
     })
   const isUnstarted = task.state === 'assigned' && limit !== 'deadline'
-  if (isUnstarted && decideUnstarted(task) === 'offer') {
+  if (isOffered(task, config, at)) {
     const payloads = { stall_detected: stallOf(task, 'queued'), task_queued: { unblocked_by: null } }
     return batch.task(task, 'queued', { by, at, payloads, set: { returns: task.returns + 1 } })
   }

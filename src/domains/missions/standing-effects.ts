@@ -28,6 +28,8 @@ export const attemptsOf = ({ command_id }: Pick<StoredTask, 'command_id'>) => (c
 export type AttemptEffect = {
   /** The command of the attempt. */
   readonly attemptId: string
+  /** The attempt did it itself, and not a command that it started. */
+  readonly isOwn: boolean
   readonly effect_id: string
   readonly effect_type: string
 }
@@ -47,7 +49,23 @@ export async function listStandingEffects(
     .filter(({ effect_type }) => effects.get(effect_type)?.definition.outward ?? true)
     .map(({ command_id, domain_effect_id, effect_type }) => ({
       attemptId: attemptOf.get(command_id) ?? command_id,
+      isOwn: attemptOf.get(command_id) === command_id,
       effect_id: encodeId('effect', domain_effect_id),
       effect_type,
     }))
+}
+
+/**
+ * By the command of an attempt: what another run of it would repeat. Another run keeps what the command did itself, and starts agents and missions anew, which
+ * do everything again.
+ */
+export async function listRepeated(
+  sql: Sql,
+  catalog: Pick<Catalog, 'effects'>,
+  workspaceId: string,
+  commandIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const below = (await listStandingEffects(sql, catalog, workspaceId, commandIds)).filter(({ isOwn }) => !isOwn)
+  const byAttempt = Map.groupBy(below, ({ attemptId }) => attemptId)
+  return new Map([...byAttempt].map(([id, all]) => [id, [...new Set(all.map(({ effect_type }) => effect_type))]]))
 }

@@ -24,7 +24,7 @@ import { parseMoney } from '#kernel/money'
 import type { PolicyAnswer, PolicyInput } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
-import { autonomyLevels, readMissionConfig } from './config.ts'
+import { decisionTerms, decisionTermsOf, askPeople, autonomyLevels, OPERATOR, readMissionConfig } from './config.ts'
 import type { MissionDeps } from './deps.ts'
 import { readCarried } from './fork.ts'
 import { findMission, findPlanVersion, lockMission, readStoredPlan, type StoredMission } from './mission.ts'
@@ -43,8 +43,6 @@ import { type Origin, submitFollowed } from './turn.ts'
 
 const START_MISSION_PLAN = 'Start Mission Plan'
 const AUTONOMY = 'mission_autonomy'
-/** Decides about a plan that no person asked for. */
-export const OPERATOR = 'operator'
 const NAMES_MAX = 50
 const TASKS_SHOWN = 10
 const TITLE_SHOWN = 80
@@ -64,6 +62,7 @@ const payload = z.object({
   autonomy: z.enum(autonomyLevels),
   auto_approve_threshold: z.string(),
   approver_role: z.string().nullable(),
+  ...decisionTerms.shape,
   /** Where the whole plan is. */
   plan: z.string(),
   /** The first tasks, so that people see what they approve. */
@@ -101,6 +100,7 @@ function gateOf({ run, plan, config, carried }: Gated, catalog: Pick<Catalog, 't
     autonomy: config.autonomy,
     auto_approve_threshold: config.auto_approve_threshold,
     approver_role: config.approver_role ?? null,
+    ...decisionTermsOf(config),
     plan: `concord missions show ${missionId}`,
     tasks: plan.tasks.slice(0, TASKS_SHOWN).map((task) => showTask(task, catalog)),
   }
@@ -122,14 +122,22 @@ function showTask(task: PlanTask, { tasks }: Pick<Catalog, 'tasks'>): GatePayloa
   }
 }
 
-type Autonomy = Pick<GatePayload, 'autonomy' | 'estimated_cost' | 'auto_approve_threshold' | 'approver_role'>
+type Autonomy = Pick<
+  GatePayload,
+  | 'autonomy'
+  | 'estimated_cost'
+  | 'auto_approve_threshold'
+  | 'approver_role'
+  | 'approvals_required'
+  | 'expires_in_minutes'
+>
 
 /**
  * `approve`: a person. `autonomous`: a person if the estimate is above the threshold. `full_auto`: nobody. The person is a member of the role that the
  * mission names, or else its requester.
  */
 export function decideAutonomy(
-  { autonomy, estimated_cost, auto_approve_threshold, approver_role }: Autonomy,
+  { autonomy, estimated_cost, auto_approve_threshold, approver_role: role, ...terms }: Autonomy,
   requestedBy: string,
 ): PolicyAnswer {
   const [estimate, threshold] = [parseMoney(estimated_cost), parseMoney(auto_approve_threshold)]
@@ -137,8 +145,7 @@ export function decideAutonomy(
   if (autonomy === 'full_auto' || (autonomy === 'autonomous' && isBelow)) return { decision: 'allow' }
   const reason =
     autonomy === 'approve' ? 'The plan waits for a person.' : `The estimate is above ${auto_approve_threshold}.`
-  const role = approver_role ?? (requestedBy.startsWith('user:') ? requestedBy : OPERATOR)
-  return { decision: 'require_approval', reasons: [reason], required_approvals: [{ role, count: 1 }] }
+  return askPeople(reason, { role, requestedBy }, terms)
 }
 
 export function startPlanDefinitions(deps: () => MissionDeps): readonly Definition[] {

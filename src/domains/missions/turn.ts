@@ -2,6 +2,7 @@
 import { actingFor, type CommandDeps, labelReader, type StoredCommand, submitCommand } from '#domains/commands'
 import { findMember, platformRoles } from '#domains/identity'
 import type { Actor } from '#kernel/actor'
+import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Next } from '#runtime'
 import { failpoint, statement, type Tx } from '#store'
@@ -28,6 +29,8 @@ export type Origin = Pick<
   readonly gate_error: string | null
   /** A person has changed the plan since its start was asked for. */
   readonly is_gate_stale: boolean
+  /** A planner, a hook or a verifier has ended, and its cost is not counted. */
+  readonly has_auxiliary: boolean
   /** The command that made the plan, or that of the mission that is forked with its plan, if it read untrusted content. */
   readonly labelled_plan_id: string | null
 }
@@ -44,6 +47,8 @@ export const findOrigin = statement<Origin>(
     from up join missions.orchestration_runs as u on u.id = up.origin_id join concord.commands as o on o.command_id = u.command_id)
   select p.command_id from up join concord.commands as p on p.workspace_id = r.workspace_id and p.idempotency_key = 'mission:' || up.id || ':plan'
   where p.labels <> '[]' limit 1) as labelled_plan_id,
+  exists (select from missions.orchestration_auxiliaries as x join concord.commands as k on k.command_id = x.command_id
+    where x.run_id = r.id and x.settled_at is null and k.completed_at is not null) as has_auxiliary,
   exists (select from concord.domain_effects as f where f.command_id = c.command_id and f.status <> 'planned') as is_begun,
   case when c.cancellation_requested or g.status = 'cancelled' then (select e.actor from concord.domain_events as e
     where e.command_id = case when c.cancellation_requested then c.command_id else g.command_id end
@@ -72,15 +77,24 @@ export async function write(
   })
 }
 
-/** For every command that a mission submits: a mission that this command asks for is one level deeper. */
-export const oneDeeper = ({ context: { metadata } }: Origin) => ({
+/**
+ * For every command that a mission submits: a mission that this command asks for is one level deeper. What an attempt without an account may cost is what the
+ * command of its mission may.
+ */
+export const oneDeeper = ({ context: { metadata } }: Origin): JsonObject => ({
   mission_depth: Number(metadata['mission_depth'] ?? 0) + 1,
+  ...(typeof metadata['max_cost'] === 'string' && { max_cost: metadata['max_cost'] }),
 })
 
-type Asked = Pick<Parameters<typeof submitCommand>[2], 'taskName' | 'payload' | 'idempotencyKey' | 'metadata'> & {
+export type FollowedCommand = Pick<
+  Parameters<typeof submitCommand>[2],
+  'taskName' | 'payload' | 'idempotencyKey' | 'metadata'
+> & {
   readonly ingress?: Origin['ingress']
   /** The commands whose content it takes: it has their labels from its insert. */
   readonly labelled?: readonly (string | null)[]
+  /** Written with the command. */
+  readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
 }
 
 /** Submits a command that the mission follows. */
@@ -88,7 +102,7 @@ export async function submitFollowed(
   { commands }: MissionDeps,
   by: Actor,
   { run, origin }: Pick<Found, 'run' | 'origin'>,
-  { labelled = [], ingress = origin.ingress, ...asked }: Asked,
+  { labelled = [], ingress = origin.ingress, alongside, ...asked }: FollowedCommand,
 ): Promise<Decision<string>> {
   const sources = labelled.filter((id) => id !== null)
   const submitted = await submitCommand(commands, by, {
@@ -97,9 +111,11 @@ export async function submitFollowed(
     workspaceId: run.workspace_id,
     requestId: origin.context.request_id,
     follower: { kind: MISSION_KIND, id: run.id },
-    ...(sources.length > 0 && {
-      alongside: async (tx: Tx, command: StoredCommand) =>
-        accept(await labelReader({ db: tx }, command, 'command', sources)),
+    ...((sources.length > 0 || alongside) && {
+      alongside: async (tx: Tx, command: StoredCommand) => {
+        if (sources.length > 0) await labelReader({ db: tx }, command, 'command', sources)
+        return alongside ? alongside(tx, command) : accept(null)
+      },
     }),
   })
   return submitted.ok ? accept(submitted.value.command.command_id) : submitted

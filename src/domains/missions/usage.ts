@@ -4,6 +4,9 @@ import { formatMoney, type Money, moneyFromMicros, parseMoney, zeroMoney } from 
 import { COST_MAX, type MissionConfig } from './config.ts'
 import type { Reported, StoredTask } from './mission.ts'
 
+/** What a command beside the attempts has used. `key` is that of its reservation. */
+export type Aside = { readonly key: string; readonly cost: Money; readonly tokens: number }
+
 /** What an attempt of a task has used. */
 export type Usage = {
   readonly task: StoredTask
@@ -53,6 +56,12 @@ export function usageOf(task: StoredTask, spent: string | null, result: JsonValu
   const all = amountIn(spent)
   const own = all > before ? ((all - before) as Money) : zeroMoney
   return { task, attempt: task.attempt_number, cost: spent === null ? cost : own, tokens }
+}
+
+/** What a command beside the attempts has used: what its agents have spent, or what its result says. */
+export function usageIn(spent: string | null, result: JsonValue): Pick<Usage, 'cost' | 'tokens'> {
+  const { cost, tokens } = declaredIn(result)
+  return { cost: spent === null ? cost : amountIn(spent), tokens }
 }
 
 function declaredIn(result: JsonValue): Pick<Usage, 'cost' | 'tokens'> {

@@ -6,11 +6,11 @@ import { type ArtifactDeps, readArtifactText } from '#domains/artifacts'
 import type { EndState } from '#kernel/dag/readiness'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
-import { formatMoney, zeroMoney } from '#kernel/money'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import { findSubmittedAs, isUnchanged, submitReview } from './accept-output.ts'
 import { applyJudged, type Judged } from './apply-verdict.ts'
+import { isUnpaid, submitAuxiliary } from './auxiliary.ts'
 import { cutSummary } from './cards.ts'
 import { type Check, judgeOutput, type Output, readVerdict, verifierOf } from './checks.ts'
 import { applyThresholds, decideRefused, joinVerdicts, PASSED, type OutputVerdict } from './decide-verdict.ts'
@@ -23,13 +23,17 @@ import { coordinator } from './plan-rows.ts'
 import { fillReferences } from './references.ts'
 import { cascade, type Ended } from './settle.ts'
 import { attemptsOf, listStandingEffects } from './standing-effects.ts'
+import { exceedBudget } from './spending.ts'
 import { findPlanDecision } from './start-plan.ts'
-import { actAsRequester, type Found, oneDeeper, submitFollowed, write } from './turn.ts'
+import { actAsRequester, type Found, write } from './turn.ts'
 
 /** Tasks that one step verifies. */
 const AT_ONCE = 32
 /** A text that is longer is not read. */
 const TEXT_BYTES_MAX = 5_000_000
+
+/** The verifier does not fit into the limit of the mission. */
+type Unpaid = { readonly t: 'unpaid' }
 
 type OpenReview = {
   readonly task: StoredTask
@@ -54,7 +58,7 @@ from missions.orchestration_tasks as t left join concord.commands as c on c.comm
   left join concord.commands as v on v.command_id = t.review_command_id
   left join concord.artifacts as a on a.workspace_id = t.workspace_id
     and a.artifact_id = ${outputArtifact('t')}
-where t.run_id = $1::uuid and t.state in ('verifying', 'awaiting_human') and t.state_type <> 'terminal'
+where t.run_id = $1::uuid and t.state_type = 'paused'
   and case when t.review_command_id is null then t.state = 'awaiting_human' or not coalesce(t.spec->'verify'->t.checks_passed::int ? 'worker', false)
     else v.completed_at is not null end
 order by t.sequence_number limit $2`,
@@ -76,7 +80,7 @@ export async function verify(deps: MissionDeps, found: Found): Promise<boolean> 
   const { run, config, origin } = found
   const open = await listOpenReviews(deps.commands.db, run.id)
   if (open.length === 0) return false
-  const judged = new Map<string, { readonly version: number; readonly judged: Judged }>()
+  const judged = new Map<string, { readonly version: number; readonly judged: Judged | Unpaid }>()
   for (const review of open) {
     const one = review.task.state === 'verifying' ? judge(deps, found, review) : askPerson(deps, found, review)
     judged.set(review.task.id, { version: review.task.version_id, judged: await one })
@@ -86,6 +90,10 @@ export async function verify(deps: MissionDeps, found: Found): Promise<boolean> 
     for (const { task } of await listOpenReviews(tx, run.id)) {
       const one = judged.get(task.id)
       if (one?.version !== task.version_id) continue
+      if (one.judged.t === 'unpaid') {
+        exceedBudget(batch, { at, traceId: origin.context.trace_id })
+        continue
+      }
       const moved = applyJudged(batch, task, one.judged, { at, traceId: origin.context.trace_id, config })
       if (moved.state_type === 'terminal') ended.push({ id: moved.id, state: moved.state as EndState })
     }
@@ -97,7 +105,7 @@ export async function verify(deps: MissionDeps, found: Found): Promise<boolean> 
 export const scoreOf = ({ verifier_score: score }: StoredTask) => (score === null ? null : Number(score))
 
 /** Takes the checks one after the other, until one needs work or does not pass. */
-async function judge(deps: MissionDeps, found: Found, review: OpenReview): Promise<Judged> {
+async function judge(deps: MissionDeps, found: Found, review: OpenReview): Promise<Judged | Unpaid> {
   const { task, result, artifact, answer } = review
   const { verification } = found.config
   const own = new Map([[task.spec.temp_id, result]])
@@ -120,6 +128,7 @@ async function judge(deps: MissionDeps, found: Found, review: OpenReview): Promi
     if (!verdict) {
       const submitted = await submitVerifier(deps, found, review, check, passed)
       if (submitted.ok) return { t: 'waits', passed, score: joined.score, commandId: submitted.value }
+      if (isUnpaid(submitted)) return { t: 'unpaid' }
       const feedback = `The verifier could not start: ${submitted.reason}`
       return decideOnRefused(deps.commands.db, deps, found.config, task, {
         verdict: 'unsure',
@@ -157,39 +166,33 @@ async function readText(deps: ArtifactDeps, artifact: NonNullable<OpenReview['ar
 
 async function submitVerifier(
   deps: MissionDeps,
-  { run, origin }: Found,
+  found: Found,
   { task, result, labelled_id }: OpenReview,
   check: Check,
   number: number,
 ): Promise<Decision<string>> {
-  const idempotencyKey = `mission:${task.id}:${task.attempt_number}:verify:${number}`
-  const { commands } = deps
-  const known = await findSubmittedAs(commands.db, run.workspace_id, idempotencyKey)
+  const { run } = found
+  const key = `mission:${task.id}:${task.attempt_number}:verify:${number}`
+  const known = await findSubmittedAs(deps.commands.db, run.workspace_id, key)
   if (known !== undefined) return accept(known)
   const verifier = verifierOf(check)
   const payload = fillReferences(verifier?.payload ?? {}, new Map([[task.spec.temp_id, result]]))
   if (!payload.ok) return payload
-  const by = await actAsRequester(commands, run, origin)
-  if (!by.ok) return by
-  return submitFollowed(
-    deps,
-    by.value,
-    { run, origin },
-    {
-      taskName: verifier?.task ?? '',
-      payload: payload.value as JsonObject,
-      idempotencyKey,
-      metadata: {
-        ...oneDeeper(origin),
-        mission_id: encodeId('mission', run.id),
-        mission_task_id: encodeId('mission_task', task.id),
-        output_checksum: task.output_checksum,
-        // Nothing is reserved for verifiers, so under a hard limit they spend nothing.
-        ...(run.account_id !== null && { max_cost: formatMoney(zeroMoney) }),
-      },
-      labelled: [labelled_id],
+  return submitAuxiliary(deps, found, {
+    kind: 'verifier',
+    key,
+    task,
+    attempt: task.attempt_number,
+    maxCost: verifier?.maxCost,
+    taskName: verifier?.task ?? '',
+    payload: payload.value as JsonObject,
+    metadata: {
+      mission_id: encodeId('mission', run.id),
+      mission_task_id: encodeId('mission_task', task.id),
+      output_checksum: task.output_checksum,
     },
-  )
+    labelled: [labelled_id],
+  })
 }
 
 /** What follows for an output that did not pass. */

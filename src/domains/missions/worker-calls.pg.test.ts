@@ -328,9 +328,9 @@ describe('tasks of workers', () => {
       if (holder) assert.equal(codeOf(await done(holder)), 'missions.lease.stale')
     }
   })
-  test('what a worker reports is settled with its attempt; a lost worker counts as its reservation; more than that stops the mission', async () => {
+  test('what a worker reports is settled with its attempt; a lost worker counts as its reservation; above the limit the mission stops', async () => {
     const { id, queue } = await open((name) => aPlan(work('a', name, { max_cost: '1.00' })), {
-      budget: { hard_limit: '4.00' },
+      budget: { hard_limit: '2.50' },
       retry: { max_retries: 5 },
     })
     const sums = async () => {

@@ -39,6 +39,23 @@ export type AuthoritySources = {
 
 export type AuthorityGap = 'requester' | 'role' | 'parent' | 'manifest' | 'forbidden'
 
+export const gapTexts: Readonly<Record<AuthorityGap, string>> = {
+  requester: 'The person who asked for the run may not act here any more, or the key of the agent does not cover it.',
+  role: 'The role of the agent does not cover it.',
+  parent: 'A run above this one may not use it.',
+  manifest: 'It is not in the manifest of the run.',
+  forbidden: 'The run must not use it.',
+}
+
+/**
+ * The gaps of a run, as texts, that stop a call after people have agreed to it. A requester who is gone is another question: an operator answers it before
+ * anything begins.
+ */
+export function listLostScope(scope: unknown): readonly string[] {
+  const { gaps = [] } = (scope ?? {}) as { readonly gaps?: readonly string[] }
+  return gaps.filter((gap) => gap !== gapTexts.requester)
+}
+
 /** Returns every source that does not permit the tool; an empty list permits it. */
 export function decideAuthority(tool: string, sources: AuthoritySources): readonly AuthorityGap[] {
   const { requester, role, ancestors, manifest } = sources

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { proofSize } from '#test/proof-size'
+import { type Money, maxMoney, zeroMoney } from '../money.ts'
 import { type Authority, type AuthorityGap, authorityText, decideAuthority } from './authority.ts'
 import { decideSpawn, type SpawnCounts, type SpawnParent, type SpawnRequest } from './spawn.ts'
 
@@ -14,6 +16,8 @@ const parent: SpawnParent = {
   max_steps: 20,
   spawn_depth: 0,
   allowed_child_roles: [],
+  cost_left: 5n as Money,
+  deadline_at: new Date(5),
 }
 const swarm: SpawnCounts = { maxDepth: 1, maxAgents: 4, agentCount: 1, maxTotalSteps: 80, stepsTaken: 20 }
 const request: SpawnRequest = {
@@ -23,6 +27,8 @@ const request: SpawnRequest = {
   memory_scope: {},
   context_scope: {},
   max_steps: 10,
+  max_cost: 5n as Money,
+  deadline_at: new Date(5),
 }
 const textsOf = (change: Partial<SpawnRequest>, on: Partial<SpawnParent> = {}, counts: Partial<SpawnCounts> = {}) =>
   decideSpawn({ ...request, ...change }, { ...parent, ...on }, { ...swarm, ...counts }).reasons
@@ -45,11 +51,24 @@ const failing: readonly (readonly [Parameters<typeof textsOf>, string])[] = [
   [[{ context_scope: { tables: true } }], 'Child requested context outside parent scope.'],
   [[{ max_steps: 21 }], 'Child requested more steps than its parent.'],
   [[{ max_steps: Number.NaN }, {}, {}], 'Child requested more steps than its parent.'],
+  [[{ max_cost: 6n as Money }], 'Child requested more cost than its parent has left.'],
+  [[{}, { cost_left: zeroMoney }], 'Child requested more cost than its parent has left.'],
+  [[{ deadline_at: new Date(6) }], 'Child requested a later deadline than its parent.'],
+  [[{ deadline_at: new Date(Number.NaN) }], 'Child requested a later deadline than its parent.'],
   [[{}, {}, { stepsTaken: 71 }], 'Swarm step limit exceeded.'],
 ]
 for (const [at, [args, text]] of failing.entries()) {
   test(`[SWM-21][SWM-22] case ${at}: ${text}`, () => assert.ok(textsOf(...args).includes(text)))
 }
+
+test('[SWM-28] a child without a limit has that of its parent; a parent without one gives any', () => {
+  assert.deepEqual(
+    textsOf({ max_cost: null, deadline_at: null }, { cost_left: zeroMoney, deadline_at: new Date(0) }),
+    [],
+  )
+  const any = { max_cost: maxMoney, deadline_at: new Date(8.64e15) }
+  assert.deepEqual(textsOf(any, { cost_left: null, deadline_at: null }), [])
+})
 
 test('[SWM-22] every reason is collected, in a fixed order', () => {
   const wide = { allowed_tools: ['x'], allowed_connectors: ['x'], agent_role: 'worker' }
@@ -107,6 +126,8 @@ type Sets = {
   search: boolean
   results: number
   steps: number
+  cost: number
+  deadline: number
 }
 const authorityOf = (sets: Sets): Authority => ({
   allowed_tools: names(sets.tools),
@@ -117,13 +138,16 @@ const authorityOf = (sets: Sets): Authority => ({
   context_scope: { views: names(sets.memory >> 1) },
   max_steps: sets.steps,
 })
+const limitsOf = ({ cost, deadline }: Sets) => ({ max_cost: BigInt(cost) as Money, deadline_at: new Date(deadline) })
 const toolsOf = (sets: Sets) => ({
   tools: names(sets.tools),
   forbiddenTools: names(sets.forbidden),
   delegableTools: names(sets.delegable),
 })
 
-test('[SWM-21] of 1,000,000 trees a run exists if and only if its parent contains it, and it can use exactly what all above it permit', () => {
+/** One run of the property has a thousand. */
+const SEEDS = proofSize(100, 1_000)
+test(`[SWM-21] of ${SEEDS * 1_000} trees a run exists if and only if its parent contains it, and it can use exactly what all above it permit`, () => {
   fc.assert(
     fc.property(fc.integer(), (seed) => {
       const next = numbersFrom(seed)
@@ -139,6 +163,8 @@ test('[SWM-21] of 1,000,000 trees a run exists if and only if its parent contain
           search: next(2) === 0,
           results: next(20),
           steps: 1 + next(20),
+          cost: next(20),
+          deadline: next(20),
         }
         const chain: Sets[] = [above]
         const person = next(8) === 0 ? null : 255 & ~(1 << next(16))
@@ -155,11 +181,19 @@ test('[SWM-21] of 1,000,000 trees a run exists if and only if its parent contain
             search: above.search && next(4) > 0,
             results: next(above.results + 2),
             steps: 1 + next(above.steps + 1),
+            cost: next(above.cost + 2),
+            deadline: next(above.deadline + 2),
           }
           const asked = authorityOf(child)
           const { decision } = decideSpawn(
-            { ...asked, agent_role: 'worker' },
-            { ...authorityOf(above), spawn_depth: depth, allowed_child_roles: [] },
+            { ...asked, ...limitsOf(child), agent_role: 'worker' },
+            {
+              ...authorityOf(above),
+              ...limitsOf(above),
+              cost_left: limitsOf(above).max_cost,
+              spawn_depth: depth,
+              allowed_child_roles: [],
+            },
             { maxDepth, maxAgents: 9, agentCount: depth + 1, maxTotalSteps: 1000, stepsTaken: 0 },
           )
           const isContained =
@@ -169,7 +203,9 @@ test('[SWM-21] of 1,000,000 trees a run exists if and only if its parent contain
             isSubset(child.memory, above.memory) &&
             (above.search || !child.search) &&
             child.results <= above.results &&
-            child.steps <= above.steps
+            child.steps <= above.steps &&
+            child.cost <= above.cost &&
+            child.deadline <= above.deadline
           if ((decision === 'allowed') !== isContained)
             assert.fail(`seed ${seed}, tree ${tree}, depth ${depth}: ${decision}`)
           if (!isContained) break
@@ -198,7 +234,7 @@ test('[SWM-21] of 1,000,000 trees a run exists if and only if its parent contain
           assert.fail(`seed ${seed}, tree ${tree}: ${gaps.join()} instead of ${open.join()}`)
       }
     }),
-    { numRuns: 1000 },
+    { numRuns: SEEDS },
   )
 })
 

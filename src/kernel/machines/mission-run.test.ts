@@ -5,7 +5,7 @@ import { differingPairs } from '../machine-graph.ts'
 import { missionRunMachine as run } from './mission.ts'
 
 describe('mission run', () => {
-  test('the values of row MIS-018: there are exactly four state types, in lower case', () => {
+  test('[MIS-018] there are exactly four state types, in lower case', () => {
     assert.deepEqual([...stateTypes], ['pending', 'running', 'paused', 'terminal'])
   })
 

@@ -44,7 +44,7 @@ const printed: readonly Printed[] = [
     keys: ['PRIMARY KEY (id)'],
   },
   {
-    rows: '[MIS-035] [MIS-036] [MIS-037] [MIS-038] [MIS-043] [MIS-044] [MIS-045] [MIS-047] [MIS-051] [MIS-052] [MIS-006] [MIS-055] [MIS-058] [MIS-060] [MIS-122] [MIS-123] [MIS-124] [MIS-343] [MIS-348] [MIS-353] [MIS-350] [MIS-393]',
+    rows: '[MIS-035] [MIS-036] [MIS-037] [MIS-038] [MIS-043] [MIS-044] [MIS-045] [MIS-047] [MIS-051] [MIS-052] [MIS-006] [MIS-055] [MIS-058] [MIS-060] [MIS-122] [MIS-123] [MIS-124] [MIS-343] [MIS-348] [MIS-350] [MIS-393]',
     table: 'missions.orchestration_runs',
     columns: `id uuid! = gen_random_uuid(), workspace_id uuid!, title character varying(500)!, description text, goal text!,
       state character varying(30)! = 'pending'::character varying, state_type character varying(10)! = 'pending'::character varying, plan jsonb,
@@ -66,7 +66,7 @@ const printed: readonly Printed[] = [
     ],
   },
   {
-    rows: '[MIS-006] [MIS-071] [MIS-072] [MIS-075] [MIS-076] [MIS-078] [MIS-079] [MIS-080] [MIS-081] [MIS-082] [MIS-085] [MIS-088] [MIS-089] [MIS-092] [MIS-100] [MIS-125] [MIS-126] [MIS-127] [MIS-128] [MIS-129] [MIS-344] [MIS-348] [MIS-354] [MIS-350] [MIS-390] [MIS-395]',
+    rows: '[MIS-006] [MIS-071] [MIS-072] [MIS-075] [MIS-076] [MIS-078] [MIS-079] [MIS-080] [MIS-081] [MIS-082] [MIS-085] [MIS-088] [MIS-089] [MIS-092] [MIS-100] [MIS-125] [MIS-126] [MIS-127] [MIS-128] [MIS-129] [MIS-344] [MIS-348] [MIS-350] [MIS-390] [MIS-395]',
     table: 'missions.orchestration_tasks',
     columns: `id uuid! = gen_random_uuid(), run_id uuid!, workspace_id uuid!, sequence_number smallint!, title character varying(500)!, description text,
       task_type character varying(30)!, state character varying(30)! = 'pending'::character varying,
@@ -95,7 +95,7 @@ const printed: readonly Printed[] = [
     ],
   },
   {
-    rows: '[MIS-104] [MIS-105] [MIS-106] [MIS-107] [MIS-108] [MIS-130] [MIS-348] [MIS-350] [MIS-355] [MIS-387]',
+    rows: '[MIS-104] [MIS-105] [MIS-106] [MIS-107] [MIS-108] [MIS-130] [MIS-348] [MIS-350] [MIS-387]',
     table: 'missions.orchestration_task_dependencies',
     columns: `task_id uuid!, depends_on_id uuid!, dependency_type character varying(20)! = 'data'::character varying, created_at at! = now()`,
     added: 'run_id',
@@ -107,7 +107,7 @@ const printed: readonly Printed[] = [
     ],
   },
   {
-    rows: '[MIS-112] [MIS-113] [MIS-114] [MIS-116] [MIS-117] [MIS-118] [MIS-119] [MIS-131] [MIS-132] [MIS-133] [MIS-134] [MIS-346] [MIS-348] [MIS-356] [MIS-350] [MIS-384]',
+    rows: '[MIS-112] [MIS-113] [MIS-114] [MIS-116] [MIS-117] [MIS-118] [MIS-119] [MIS-131] [MIS-132] [MIS-133] [MIS-134] [MIS-346] [MIS-348] [MIS-350] [MIS-384]',
     table: 'missions.orchestration_events',
     columns: `id bigint! = nextval('missions.orchestration_events_id_seq'::regclass), run_id uuid!, task_id uuid, event_type character varying(50)!,
       payload jsonb! = '{}'::jsonb, actor_type character varying(20)! = 'system'::character varying, actor_id character varying(255),

@@ -17,9 +17,11 @@ import type { JsonObject, JsonValue } from '../../../src/kernel/json-value.ts'
 import { retryableErrorClasses } from '../../../src/kernel/error-classes.ts'
 import { defineRetryPolicy } from '../../../src/kernel/retry-policy.ts'
 import { defineWork } from './define-work.ts'
+import { payingAgents } from './paying-agents.ts'
 
 const outside = process.env['OUTSIDE_URL'] ?? 'http://127.0.0.1:1'
 const workspaceId = process.env['SHOP_WORKSPACE'] ?? ''
+const modelUrl = process.env['MODEL_URL']
 export const shopSecret = Buffer.from('the secret of the shop')
 export const ATTEMPTS_MAX = 3
 export const RUNS_MAX = 2
@@ -194,6 +196,7 @@ function limitedConnector(name: 'narrow' | 'slow') {
 }
 
 export default defineProject({
+  ...(modelUrl === undefined ? {} : payingAgents(modelUrl)),
   connectors: [limitedConnector('narrow'), limitedConnector('slow')],
   webhooks: [
     {

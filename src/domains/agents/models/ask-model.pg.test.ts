@@ -10,8 +10,9 @@ import { units } from '#test/budgets'
 import { aModel, type FakeModel, type ModelScripts, startModel } from '#test/fake-model'
 import { accepted, TRACE } from '#test/tenant'
 import type { ModelRequest } from '../agent-runtime.ts'
-import { type AskedModel, type Models, openModels } from './ask-model.ts'
+import { type Models, openModels } from './ask-model.ts'
 import { worstOf } from './call-model.ts'
+import type { ModelDefinition } from './model-connector.ts'
 
 const request = {
   model: 'small',
@@ -25,7 +26,9 @@ describe('a model call within a budget', () => {
   let opened: TestDb
   let gate: TestGate
   let models: Models
-  let ask: (turn?: number, asked?: ModelRequest) => Promise<AskedModel>
+  let model: ModelDefinition
+  let asking: (turn: number, asked: ModelRequest) => Parameters<Models['ask']>[0]
+  const ask = (turn = 0, asked: ModelRequest = request) => models.ask(asking(turn, asked))
   let worst: string
   const workspaceId = () => gate.world.workspace
 
@@ -38,7 +41,7 @@ describe('a model call within a budget', () => {
     await fake.close()
   })
   beforeEach(async () => {
-    const model = aModel(fake.url, { prices: { input: '100', output: '200' } })
+    model = aModel(fake.url, { prices: { input: '100', output: '200' } })
     gate = await openGateOn(opened.db, [model.connector])
     models = openModels([model], { db: opened.db, now: () => new Date(), connectors: gate.connectors })
     worst = formatMoney(priceWorstCase(model.terms.prices, worstOf(model.terms, request)))
@@ -53,8 +56,7 @@ describe('a model call within a budget', () => {
     const account = { workspaceId: workspace, accountId: agent, commandId: command, parentId: null }
     accepted(await openAccount(opened.db, { ...account, limit: units(limit), at }))
     const run = { agent_run_id: agent, workspace_id: workspace, command_id: command, budget_account_id: agent }
-    ask = (turn = 0, asked = request) =>
-      models.ask({ run, turn, call: 0, request: asked, signal: new AbortController().signal })
+    asking = (turn, asked) => ({ run, turn, call: 0, request: asked, signal: new AbortController().signal })
   }
   const script = (...answers: Exclude<ModelScripts[string], 'obedient'>) => fake.script({ 'fake-small': answers })
   const balances = async () => {
@@ -82,6 +84,21 @@ describe('a model call within a budget', () => {
     assert.deepEqual(await balances(), { reserved: worst, spent: zero, excess: zero })
     await opened.db.transaction((tx) => asked.settle(tx))
     assert.deepEqual(await balances(), { reserved: zero, spent: cost, excess: zero })
+  })
+
+  test('ids of calls have the number of the turn, however many answers of the conversation are left', async () => {
+    await script({
+      calls: [
+        { name: 'look', arguments: {} },
+        { name: 'look', arguments: {} },
+      ],
+    })
+    const ids = async (turn: number) => {
+      const asked = await ask(turn)
+      return asked.t === 'answered' ? asked.answer.calls.map(({ id }) => id) : []
+    }
+    assert.deepEqual(await ids(0), ['call_0_0', 'call_0_1'])
+    assert.deepEqual(await ids(3), ['call_3_0', 'call_3_1'])
   })
 
   test('[OPS-05] without enough left the model is not asked', async () => {
@@ -160,6 +177,42 @@ describe('a model call within a budget', () => {
     accepted(await reserveCost(opened.db, { workspaceId, accountId, key, amount: units(worst), at: new Date() }))
     assert.equal((await ask()).t, 'answered')
     assert.deepEqual(await balances(), { reserved: worst, spent: zero, excess: zero })
+  })
+
+  test('[OPS-05] one reservation pays for one call: of two processes that ask for one call, the second to begin is refused and leaves the reservation alone', async () => {
+    await script({ text: 'Hello.', usage: { prompt_tokens: 30, completion_tokens: 10 } })
+    const release = Promise.withResolvers<void>()
+    const stalled = Promise.withResolvers<void>()
+    const call: TestGate['connectors']['call'] = async (asked) => {
+      stalled.resolve()
+      await release.promise
+      return gate.connectors.call(asked)
+    }
+    const { ask: askLate } = openModels([model], { db: opened.db, now: () => new Date(), connectors: { call } })
+    const late = askLate(asking(0, request))
+    await stalled.promise
+    const first = await ask()
+    assert.ok(first.t === 'answered')
+    release.resolve()
+    const second = await late
+    assert.ok(second.t === 'failed')
+    assert.match(second.error.message, /Another process makes this call/)
+    assert.deepEqual(await balances(), { reserved: worst, spent: zero, excess: zero })
+    await opened.db.transaction((tx) => first.settle(tx))
+    assert.deepEqual(await balances(), { reserved: zero, spent: first.costUnits, excess: zero })
+    assert.equal((await fake.requests()).length, 1)
+  })
+
+  test('[OPS-05] of many processes that ask for one call at once, each that makes it has a try of its own', async () => {
+    await script({ text: 'Hello.' })
+    // Of two that reserve at the same instant the database refuses one with an error.
+    const asked = await Promise.allSettled(Array.from({ length: 4 }, () => ask()))
+    const attempts = (await gate.invocations())
+      .filter(({ command_id }) => command_id === gate.world.command)
+      .map(({ attempt }) => attempt)
+    assert.equal(new Set(attempts).size, attempts.length, 'each try has one row')
+    assert.equal((await fake.requests()).length, attempts.length)
+    assert.ok(asked.some((each) => each.status === 'fulfilled' && each.value.t === 'answered'))
   })
 
   test('a model that costs more than its worst case is asked no more, and the excess is on record', async () => {

@@ -112,6 +112,8 @@ async function ask(deps: ModelDeps, terms: ModelTerms | undefined, asked: AskMod
     },
   })
   if (!called.ok) {
+    // The reservation belongs to the process that makes the call.
+    if (called.error.is_taken) return { t: 'failed', error: called.error }
     if (called.error.happened === 'no') await account.release(attempt)
     else await account.settle(deps.db, attempt, worst)
     return { t: 'failed', error: called.error }
@@ -119,7 +121,7 @@ async function ask(deps: ModelDeps, terms: ModelTerms | undefined, asked: AskMod
   const cost = priceUsage(terms.prices, called.answer.usage)
   return {
     t: 'answered',
-    answer: called.answer,
+    answer: { ...called.answer, calls: called.answer.calls.map((each, at) => ({ ...each, id: callId(turn, at) })) },
     costUnits: formatMoney(cost),
     async settle(tx) {
       await account.settle(tx, attempt, cost)
@@ -127,6 +129,9 @@ async function ask(deps: ModelDeps, terms: ModelTerms | undefined, asked: AskMod
     },
   }
 }
+
+/** Unique in the run, whatever was erased of its conversation. */
+export const callId = (turn: number, at: number) => `call_${turn}_${at}`
 
 function refused(message: string): AskedModel {
   return { t: 'failed', error: { error_class: 'validation_error', message, happened: 'no' } }

@@ -44,6 +44,8 @@ describe('a model as a connector', () => {
     outputTokensMax: 1_000,
     ...more,
   })
+  /** Each try of a call has one row. */
+  let attempt = 0
   const ask = (request = requestOf(), key = 'run-1/0'): Promise<ModelCalled> =>
     callModel(gate.connectors, request, {
       command_id: gate.world.command,
@@ -52,7 +54,7 @@ describe('a model as a connector', () => {
         workspace_id: gate.world.workspace,
         domain_effect_id: gate.world.effect,
         trace_id: TRACE,
-        attempt: 1,
+        attempt: ++attempt,
         idempotency_key: key,
         signal: new AbortController().signal,
       },
@@ -76,7 +78,7 @@ describe('a model as a connector', () => {
     ])
     assert.deepEqual(answer.calls, [
       {
-        id: 'call_0_0',
+        id: 'call_0',
         actionType: 'tool_call',
         toolName: 'Read Document',
         payload: { id: 'd1' },
@@ -102,10 +104,10 @@ describe('a model as a connector', () => {
     assert.deepEqual(
       answer.calls.map(({ id, toolName, payload, invalid }) => [id, toolName, payload, invalid]),
       [
-        ['call_0_0', 'send_mail', {}, 'The arguments are not a JSON object.'],
-        ['call_0_1', 'send_mail', {}, 'The arguments are not a JSON object.'],
-        ['call_0_2', 'wipe_disk', {}, undefined],
-        ['call_0_3', 'send_mail', { id: 'm1' }, undefined],
+        ['call_0', 'send_mail', {}, 'The arguments are not a JSON object.'],
+        ['call_1', 'send_mail', {}, 'The arguments are not a JSON object.'],
+        ['call_2', 'wipe_disk', {}, undefined],
+        ['call_3', 'send_mail', { id: 'm1' }, undefined],
       ],
     )
   })

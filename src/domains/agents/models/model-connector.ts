@@ -161,7 +161,7 @@ async function generate(
       abortSignal: context.signal,
       telemetry: { isEnabled: false },
     })
-    const calls = readCalls(toolCalls, asked, names)
+    const calls = readCalls(toolCalls, names)
     const worst = worstUsage(terms, utf8Size(JSON.stringify(asked)), cap)
     const said = {
       inputTokens: usage.inputTokens,

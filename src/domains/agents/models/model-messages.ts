@@ -104,15 +104,36 @@ export function toToolSet(tools: GenerateInput['tools'], names: Names, schemaOf:
   )
 }
 
-/** Texts and arguments are sent without what looks like a secret. A call without an observation gets one that says so: providers refuse a conversation with an open call. */
-export function toModelMessages(messages: GenerateInput['messages'], names: Names): readonly ModelMessage[] {
-  const results = new Map(
-    messages.flatMap((each) => (each.role === 'tool' ? [[each.call_id, redactText(each.text)]] : [])),
-  )
-  return messages.flatMap((each): readonly ModelMessage[] => {
+type Asked = GenerateInput['messages'][number]
+
+/** The results that follow an answer, up to the next one: ids of calls are unique only within their answer. */
+function resultsAfter(messages: readonly Asked[], index: number): ReadonlyMap<string, string> {
+  const results = new Map<string, string>()
+  for (let next = index + 1; next < messages.length; next++) {
+    const each = messages[next]
+    if (each?.role === 'assistant') break
+    if (each?.role === 'tool') results.set(each.call_id, each.text)
+  }
+  return results
+}
+
+/**
+ * Texts and arguments are sent without what looks like a secret. A call without an observation gets one that says so: providers refuse a conversation with an open
+ * call, and one with two calls of the same id. So ids are sent by position.
+ */
+export function toModelMessages(messages: readonly Asked[], names: Names): readonly ModelMessage[] {
+  let answers = 0
+  return messages.flatMap((each, index): readonly ModelMessage[] => {
     if (each.role === 'tool') return []
     if (each.role !== 'assistant') return [{ role: each.role, content: redactText(each.text) }]
-    const calls = each.calls.map((call) => ({ ...call, name: names.wire(call.name) }))
+    const results = resultsAfter(messages, index)
+    const nth = answers++
+    const calls = each.calls.map((call, at) => ({
+      id: `call_${nth}_${at}`,
+      name: names.wire(call.name),
+      arguments: call.arguments,
+      result: results.get(call.id),
+    }))
     const said = {
       role: 'assistant' as const,
       content: [
@@ -130,7 +151,7 @@ export function toModelMessages(messages: GenerateInput['messages'], names: Name
       type: 'tool-result' as const,
       toolCallId: call.id,
       toolName: call.name,
-      output: { type: 'text' as const, value: results.get(call.id) ?? 'There is no result.' },
+      output: { type: 'text' as const, value: redactText(call.result ?? 'There is no result.') },
     }))
     return [said, { role: 'tool' as const, content }]
   })
@@ -140,16 +161,15 @@ type SaidCall = { readonly toolName: string; readonly input: unknown }
 const ARGUMENTS_NOT_READ = 'The arguments are not a JSON object.'
 
 /**
- * Reads the calls of an answer. Ids are our own, unique in the whole conversation: a provider may repeat or leave out its own. A call whose
- * arguments cannot be read says so. A tool that was not offered is for the gateway to refuse, which records it.
+ * Reads the calls of an answer. Ids are our own: a provider may repeat or leave out its own. A call whose arguments cannot be read says so. A tool that was
+ * not offered is for the gateway to refuse, which records it.
  */
-export function readCalls(said: readonly SaidCall[], { messages }: GenerateInput, names: Names): readonly AgentCall[] {
-  const turn = messages.filter(({ role }) => role === 'assistant').length
+export function readCalls(said: readonly SaidCall[], names: Names): readonly AgentCall[] {
   return said.map(({ toolName, input }, at) => {
     const given = typeof input === 'string' ? readObject(input) : ((input ?? null) as JsonValue)
     const payload = isJsonObject(given ?? null) ? (given as JsonObject) : undefined
     return {
-      id: `call_${turn}_${at}`,
+      id: `call_${at}`,
       actionType: 'tool_call',
       toolName: names.own(toolName),
       payload: payload ?? {},

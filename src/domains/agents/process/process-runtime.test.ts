@@ -156,6 +156,18 @@ describe('a program as an agent', () => {
     await runtime.cancelAgentRun('unknown', 'stopped')
   })
 
+  test('a signal that comes while the turn is prepared ends it too', async () => {
+    const stop = new AbortController()
+    const turn = open('concord', 'hang').startAgentRun(aTurn({ signal: stop.signal }))
+    stop.abort()
+    await assert.rejects(turn, /aborted/)
+  })
+
+  test('a last line without an end of line is read', async () => {
+    const { text } = await shell(`read -r line; printf '{"type":"answer","text":"whole"}'`).startAgentRun(aTurn())
+    assert.equal(text, 'whole')
+  })
+
   test('a child that has left the group of the program ends with the turn, and with a cancel', async () => {
     const agentRunId = randomUUID()
     const left = await open('concord', 'leave').startAgentRun(aTurn({ agentRunId }))

@@ -93,6 +93,8 @@ async function runTurn(input: ProcessRuntimeInput, runAs: RunAs | undefined, tur
   })
   const abort = () => reject(turn.signal.reason)
   turn.signal.addEventListener('abort', abort, { once: true })
+  // It may have come while the turn was prepared.
+  if (turn.signal.aborted) abort()
   try {
     await program.start()
     // A program that ends before it has read its input is reported by its end.

@@ -150,7 +150,8 @@ function work(facts: SwarmFacts): SwarmStep {
   const { swarm, members, coordinator, own, origin } = facts
   const wait = waitFor(swarm.deadline_at)
   const runs = [coordinator, ...members.flatMap(({ run }) => run ?? [])]
-  if (swarm.max_cost_units !== null && runs.some(({ end_reason }) => end_reason === 'budget_exhausted'))
+  const isPayer = ({ budget_account_id }: StoredAgentRun) => budget_account_id === swarm.swarm_run_id
+  if (swarm.max_cost_units !== null && runs.some((run) => run.end_reason === 'budget_exhausted' && isPayer(run)))
     return stop('max_cost_units')
   const broken = members
     .filter(({ isTerminal, run }) => isTerminal && (run?.status === 'failed' || run?.status === 'expired'))

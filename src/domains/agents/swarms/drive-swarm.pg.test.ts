@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { cancelCommand } from '#domains/commands'
 import { listApprovals, decideApproval } from '#domains/approvals'
 import { byPerson } from '#kernel/actor'
-import { decider } from '#test/commands'
+import { decider, pathOf } from '#test/commands'
 import { testSwarms } from '#test/swarm-project'
 import { netOf, openSwarmRoom, playedBy, type SwarmRoom } from '#test/swarms'
 import { accepted, TRACE } from '#test/tenant'
@@ -73,6 +73,18 @@ describe('swarms', () => {
       ({ constraints }) => (constraints['artifact_ids'] as string[]).length,
     )
     assert.deepEqual(told, [0, 1, 2])
+  })
+
+  test('[ST-20] a command whose swarm runs is running, at every step of its agents', async () => {
+    const id = await room.begin('all_of_them')
+    await room.settle(id)
+    const seen = new Set<string>()
+    for (let isWorking = true; isWorking; isWorking = await room.step()) {
+      const { status } = await room.swarmOf(id)
+      if (status === 'running') seen.add(await room.statusOf(id))
+    }
+    assert.deepEqual([...seen], ['running'])
+    assert.deepEqual(await pathOf(room, id), ['created', 'validated', 'running', 'succeeded'])
   })
 
   test('[SWM-29] parallelism: never more agents at work than the limit', async () => {

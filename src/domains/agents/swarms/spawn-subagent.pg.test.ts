@@ -1,13 +1,17 @@
 /** Spawns: what a child may get, how many there can be, and the proof of every authority. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { proposeInRun } from '#domains/commands'
+import { decideApproval } from '#domains/approvals'
+import { cancelCommand, type Catalog, proposeInRun } from '#domains/commands'
+import { byPerson, bySystem } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { testSwarms } from '#test/swarm-project'
 import { openSwarmRoom, type SwarmRoom } from '#test/swarms'
-import { accepted } from '#test/tenant'
+import { pendingOf } from '#test/commands'
+import { accepted, TRACE } from '#test/tenant'
 import { actInRun } from '../act-in-run.ts'
+import { RUN_KIND } from '../deps.ts'
 import { readSwarmTree } from './read-swarm.ts'
 import { type StoredSwarmRun, SWARM_KIND } from './swarm-run.ts'
 import { verifyAuthority } from './verify-authority.ts'
@@ -33,20 +37,22 @@ describe('spawns', () => {
   async function aSwarm() {
     swarm = await room.swarmOf(await room.start('by_people'))
   }
-  const propose = async (payload: JsonObject) =>
-    accepted(
-      await proposeInRun(
-        room.world,
-        {
-          workspaceId: room.tenant.workspace.id,
-          agentRunId: swarm.coordinator_agent_run_id ?? '',
-          stepIndex: step++,
-          requestId: 'r',
-          process: { kind: SWARM_KIND, id: swarm.swarm_run_id },
-        },
-        { actionType: 'spawn_subagent', toolName: 'spawn_subagent', payload, reason: 'help' },
-      ),
-    ).command.command_id
+  const propose = async (payload: JsonObject, catalog = room.catalog) => {
+    const proposed = await tryPropose(payload, catalog)
+    return accepted(proposed).command.command_id
+  }
+  const tryPropose = (payload: JsonObject, catalog: Catalog) =>
+    proposeInRun(
+      { ...room.world, catalog },
+      {
+        workspaceId: room.tenant.workspace.id,
+        agentRunId: swarm.coordinator_agent_run_id ?? '',
+        stepIndex: step++,
+        requestId: 'r',
+        process: { kind: SWARM_KIND, id: swarm.swarm_run_id },
+      },
+      { actionType: 'spawn_subagent', toolName: 'spawn_subagent', payload, reason: 'help' },
+    )
   const errorOf = async (commandId: string) =>
     (
       await room.rows<{ error: string | null }>('select error from concord.commands where command_id = $1', [commandId])
@@ -75,6 +81,27 @@ describe('spawns', () => {
     assert.equal(await room.settle(unknown), 'failed')
     assert.equal((await room.runsOf(swarm)).length, before)
     assert.equal((await room.invocationsOf(swarm)).length, before - 1)
+  })
+
+  test('a coordinator loses a tool that the definition of its swarm has lost, and all of them with the swarm', async () => {
+    await aSwarm()
+    const task = room.catalog.tasks.get('by_people')
+    assert.ok(task)
+    const { metadata } = task.spec
+    const changed = (swarm_coordinator: JsonObject) =>
+      new Map(room.catalog.tasks).set('by_people', {
+        ...task,
+        spec: { ...task.spec, metadata: { ...metadata, swarm_coordinator } },
+      })
+    const without = new Map(room.catalog.tasks)
+    without.delete('by_people')
+    const narrower = changed({ name: 'lead', callable_tools: ['create_artifact'] })
+    const renamed = changed({ name: 'other', callable_tools: ['spawn_subagent'] })
+    for (const tasks of [narrower, renamed, without]) {
+      const refused = await tryPropose(request, { ...room.catalog, tasks })
+      assert.match(refused.ok ? '' : refused.reason, /The role of the agent does not cover it/)
+    }
+    assert.equal((await tryPropose(request, room.catalog)).ok, true)
   })
 
   /** Acts from outside, while the room works. */
@@ -138,6 +165,89 @@ describe('spawns', () => {
     await room.rest()
     const undeclared = (await room.runsOf(swarm)).find(({ agent_name }) => agent_name === 'x')
     assert.deepEqual(undeclared?.runtime_config['allowed_child_roles'], ['manager'])
+  })
+
+  const accountOf = async (id: string) => {
+    const [account] = await room.rows<{ limit: number; carved: number; parent: string | null; is_closed: boolean }>(
+      `select limit_units::float as limit, carved_units::float as carved, parent_account_id as parent, closed_at is not null as is_closed
+         from concord.budget_accounts where account_id = $1`,
+      [id],
+    )
+    return account
+  }
+
+  test('[SWM-28] [SWM-22] the cost limit of a child is carved out of its parent’s and returned at its end; ten at once never carve more than there is', async () => {
+    const commandId = await room.start('carved')
+    swarm = await room.swarmOf(commandId)
+    const [lead, planned] = await room.runsOf(swarm)
+    assert.ok(lead && planned)
+    const parent = swarm.swarm_run_id
+    assert.equal(lead.budget_account_id, parent)
+    assert.equal(planned.budget_account_id, planned.agent_run_id)
+    assert.deepEqual(await accountOf(planned.agent_run_id), { limit: 4, carved: 0, parent, is_closed: true })
+    assert.deepEqual(await accountOf(parent), { limit: 10, carved: 0, parent: null, is_closed: false })
+    const waits = { ...request, allowed_tools: ['request_approval'], max_steps: 2 }
+    const tooWide = await act({ ...waits, max_cost_units: 10.000_001, deadline_minutes: 61 })
+    assert.deepEqual(tooWide.reasons, [
+      'Child requested more cost than its parent has left.',
+      'Child requested a later deadline than its parent.',
+    ])
+    const ids = await Promise.all(Array.from({ length: 10 }, () => propose({ ...waits, max_cost_units: 3 })))
+    await Promise.all(ids.map((id) => room.settle(id)))
+    await room.rest()
+    const errors = await Promise.all(ids.map(errorOf))
+    assert.equal(errors.filter((error) => error.includes('more cost than its parent has left')).length, 7)
+    assert.equal((await accountOf(parent))?.carved, 9)
+    accepted(
+      await cancelCommand(room.world, bySystem(TRACE), {
+        workspaceId: swarm.workspace_id,
+        commandId,
+        reason: 'enough',
+      }),
+    )
+    await room.settle(commandId)
+    await room.rest()
+    assert.deepEqual(await accountOf(parent), { limit: 10, carved: 0, parent: null, is_closed: true })
+    const open = await room.rows(
+      'select 1 from concord.budget_accounts where parent_account_id = $1 and closed_at is null',
+      [parent],
+    )
+    assert.equal(open.length, 0)
+  })
+
+  test('[SWM-28] a child has its own deadline, or that of its parent, and ends by it', async () => {
+    swarm = await room.swarmOf(await room.start('carved'))
+    const [, planned] = await room.runsOf(swarm)
+    assert.ok(planned)
+    assert.equal(planned.deadline_at?.getTime(), planned.created_at.getTime() + 30 * 60_000)
+    const waits = { ...request, allowed_tools: ['request_approval'], max_steps: 2, deadline_minutes: 5 }
+    await room.settle(await propose(waits))
+    await room.rest()
+    const child = (await room.runsOf(swarm)).find(({ agent_name }) => agent_name === 'x')
+    assert.ok(child)
+    assert.equal(child.status, 'waiting_for_approval')
+    room.clock.travel(5 * 60_000)
+    room.others.push({ kind: RUN_KIND, id: child.agent_run_id })
+    await room.rest()
+    const ended = (await room.runsOf(swarm)).find(({ agent_name }) => agent_name === 'x')
+    assert.equal(ended?.end_reason, 'deadline_passed')
+    assert.equal((await room.swarmOf(swarm.command_id)).end_reason, null, 'the swarm goes on')
+  })
+
+  test('a child that has used up its own limit does not end the swarm, which has money left', async () => {
+    const row = await room.swarmOf(await room.start('poor_child'))
+    const asked = (await room.runsOf(row)).find(({ agent_name }) => agent_name === 'b')
+    const [raise] = await room.rows<{ command_id: string }>(
+      'select command_id from concord.commands where agent_run_id = $1',
+      [asked?.agent_run_id],
+    )
+    const approvalId = await pendingOf(room, raise?.command_id ?? '')
+    const no = { workspaceId: row.workspace_id, approvalId, decision: 'rejected' as const, reason: 'Too much.' }
+    const operator = { ...room.tenant.people.admin.principal, orgRoles: ['operator'] }
+    accepted(await decideApproval(room.approvals, byPerson(operator, TRACE), no))
+    await room.rest()
+    assert.equal((await room.runsOf(row)).find(({ agent_name }) => agent_name === 'b')?.end_reason, 'budget_exhausted')
+    assert.deepEqual((await room.swarmOf(row.command_id)).end_reason, 'joined')
   })
 
   test('[SWM-24] ten spawns at once at a limit of 5: with the coordinator exactly five runs exist, and each other one is denied', async () => {

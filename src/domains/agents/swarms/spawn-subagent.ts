@@ -15,17 +15,20 @@ import {
   EffectPending,
   type FactSources,
 } from '#domains/commands'
+import { amountOf, freeOf, readAccount } from '#domains/budgets'
 import { bySystem } from '#kernel/actor'
 import { decideSpawn, type SpawnDecision } from '#kernel/agents/spawn'
 import { errorClasses } from '#kernel/error-classes'
 import { agentKey } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
+import { type Money, zeroMoney } from '#kernel/money'
 import type { PolicyRule } from '#kernel/policy/policy'
 import { failpoint, type Sql, statement, type Tx } from '#store'
 import { appendMessages } from '../agent-message.ts'
 import { findRunOfCommand, hasEnded, insertAgentRun, runTable, type StoredAgentRun } from '../agent-run.ts'
 import { type AgentDeps, RUN_KIND } from '../deps.ts'
+import { deadlineAfter, earlier } from '../limits.ts'
 import { findRunEnd } from '../run-effect.ts'
 import { resolveTools } from '../run-tools.ts'
 import { agentTerms, childRolesOf, spawnRequest } from './swarm-definition.ts'
@@ -49,6 +52,7 @@ async function judgeSpawn(
   workspaceId: string,
   parentId: string | null,
   payload: SpawnPayload,
+  at: Date,
   locked?: StoredSwarmRun,
 ): Promise<Judged> {
   const parent = parentId === null ? undefined : await runTable.find(sql, workspaceId, parentId)
@@ -65,16 +69,33 @@ async function judgeSpawn(
     return deny('A run can start children only for itself, in its own swarm.')
   if (hasEnded(parent) || hasEnded(swarm) || swarm.end_reason !== null || swarm.status === 'cancelling')
     return deny('The run or its swarm is about to end.')
-  const above = { ...parent, allowed_child_roles: childRolesOf(parent) }
-  return { ...decideSpawn(payload, above, await countSpawns(sql, swarm)), parent, swarm }
+  const { max_cost_units: units, deadline_minutes: minutes } = payload
+  const asked = {
+    ...payload,
+    max_cost: units === null ? null : amountOf(String(units)),
+    deadline_at: deadlineAfter(at, minutes),
+  }
+  const above = {
+    ...parent,
+    allowed_child_roles: childRolesOf(parent),
+    cost_left: units === null ? null : await findCostLeft(sql, parent),
+    deadline_at: earlier(parent.deadline_at, swarm.deadline_at),
+  }
+  return { ...decideSpawn(asked, above, await countSpawns(sql, swarm)), parent, swarm }
+}
+
+async function findCostLeft(sql: Sql, { workspace_id, budget_account_id }: StoredAgentRun): Promise<Money | null> {
+  if (budget_account_id === null) return null
+  const account = await readAccount(sql, workspace_id, budget_account_id)
+  return account.ok ? freeOf(account.value) : zeroMoney
 }
 
 /** The decision about a spawn, for policy. */
 export const spawnFacts: FactSources = {
-  spawn: async ({ db }, { workspace_id, agent_run_id, payload }) => {
+  spawn: async ({ db, now }, { workspace_id, agent_run_id, payload }) => {
     const parsed = spawnRequest.safeParse(payload)
     if (!parsed.success) return null
-    const { decision, reasons } = await judgeSpawn(db, workspace_id, agent_run_id, parsed.data)
+    const { decision, reasons } = await judgeSpawn(db, workspace_id, agent_run_id, parsed.data, now())
     return { decision, reasons }
   },
 }
@@ -101,7 +122,7 @@ async function spawn(deps: AgentDeps, call: EffectCall): Promise<JsonObject> {
   const payload = spawnRequest.parse(call.payload['request'])
   const [proposal] = await commands.db.run(findProposal, [call.commandId])
   const { agent_run_id: parentId = null, idempotency_key: key = null } = proposal ?? {}
-  const judged = await judgeSpawn(commands.db, call.workspaceId, parentId, payload)
+  const judged = await judgeSpawn(commands.db, call.workspaceId, parentId, payload, commands.now())
   if (judged.decision === 'denied' || !judged.swarm) throw refuseSpawn(judged)
   const { swarm_run_id: swarmRunId } = judged.swarm
   const tools = resolveTools(deps, payload.allowed_tools)
@@ -110,7 +131,7 @@ async function spawn(deps: AgentDeps, call: EffectCall): Promise<JsonObject> {
   const by = bySystem(call.traceId)
   const insert = async (tx: Tx) => {
     const locked = await lockSwarm(tx, swarmRunId)
-    const again = await judgeSpawn(tx, call.workspaceId, parentId, payload, locked)
+    const again = await judgeSpawn(tx, call.workspaceId, parentId, payload, commands.now(), locked)
     const { parent, swarm } = again
     if (again.decision === 'denied' || !parent || !swarm) throw refuseSpawn(again)
     const run = await insertAgentRun(tx, commands, by, {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { anyHost, openCatalog, shippedPolicies } from '#domains/commands'
 import { parseYaml } from '#test/parse-yaml'
-import { delegableTools, loadSwarm, readSwarm, swarmOf } from './swarm-definition.ts'
+import { agentTerms, delegableTools, loadSwarm, readSwarm, swarmOf } from './swarm-definition.ts'
 import { swarmDefinitions } from './swarm-effect.ts'
 
 /** As printed in the standard YAML specification. */
@@ -69,6 +69,15 @@ test('[YML-05] a limit of 0, NaN or 1e309 is refused with its path, and so is an
       const read = readSwarm({ ...printed(), limits })
       assert.ok(!read.ok && read.code === 'limit_value' && read.path === `limits.${limit}`, `${limit} ${value}`)
     }
+  for (const [limit, value] of [
+    ['max_steps', 0],
+    ['max_cost_units', 0],
+    ['deadline_minutes', Number.POSITIVE_INFINITY],
+  ] as const) {
+    const agents = (printed()['agents'] as readonly object[]).map((agent) => ({ ...agent, [limit]: value }))
+    const read = readSwarm({ ...printed(), agents })
+    assert.ok(!read.ok && read.code === 'limit_value' && read.path === `agents[0].${limit}`, JSON.stringify(read))
+  }
   const unknown = readSwarm({ ...printed(), coordinator: { ...(printed()['coordinator'] as object), budget: 1 } })
   assert.ok(!unknown.ok && unknown.code === 'agents.swarm.invalid' && unknown.path === 'coordinator')
 })
@@ -95,6 +104,26 @@ test('[SWM-26] the coordinator can pass on exactly the tools that the template d
   const set = readSwarm({ ...printed(), delegable_tools: ['publish_artifact'] })
   assert.ok(!set.ok, 'nobody but the loader sets them')
   assert.deepEqual(delegableTools({ ...read.value, agents: [] }), [])
+})
+
+test('a gate holds for every child that is not declared with the tool, whatever its name', () => {
+  const agent = { agent_role: 'worker', delegated_goal: 'Pay.', allowed_tools: ['pay'] }
+  const payer = { ...agent, agent_name: 'payer', approval_gates: ['pay'] }
+  const clerk = { ...agent, agent_name: 'clerk', allowed_tools: ['look'], approval_gates: ['look'] }
+  const cashier = { ...agent, agent_name: 'cashier' }
+  const read = readSwarm({ ...printed(), limits: {}, agents: [payer, clerk, cashier] })
+  assert.ok(read.ok, JSON.stringify(read))
+  const gatesOf = (agent_name: string, agent_role = 'worker') => {
+    const [first] = read.value.agents
+    assert.ok(first)
+    return agentTerms(read.value, { ...first, agent_name, agent_role }).approval_gates.toSorted()
+  }
+  assert.deepEqual(gatesOf('payer2'), ['look', 'pay'])
+  assert.deepEqual(gatesOf('payer', 'analyst'), ['look', 'pay'], 'another role is another agent')
+  assert.deepEqual(gatesOf('clerk'), ['look', 'pay'])
+  assert.deepEqual(gatesOf('payer'), ['look', 'pay'])
+  assert.deepEqual(agentTerms(read.value, read.value.coordinator).approval_gates, [])
+  assert.deepEqual(gatesOf('cashier'), ['look'], 'it is declared with the tool and without the gate')
 })
 
 const broken: readonly (readonly [string, object, string])[] = [

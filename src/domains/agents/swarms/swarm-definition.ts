@@ -31,7 +31,14 @@ const spawnFields = {
   allowed_connectors: z.array(name).max(200).default([]),
   memory_scope: json.default({}),
 }
-const delegation = { delegated_goal: z.string().min(1).max(4_000), constraints: json.default({}) }
+/** The limits of a coordinator are those of its swarm. */
+const delegation = {
+  delegated_goal: z.string().min(1).max(4_000),
+  constraints: json.default({}),
+  /** Carved out of what its parent has left. Null: it shares that. */
+  max_cost_units: costLimit.nullable().default(null),
+  deadline_minutes: deadlineLimit,
+}
 
 /** What a swarm declares of an agent. */
 const agentFields = {
@@ -172,7 +179,8 @@ export function delegableTools({ coordinator, agents }: Pick<SwarmTerms, 'coordi
 type SwarmAgent = Pick<
   SwarmTerms['coordinator'],
   'agent_name' | 'agent_role' | 'allowed_tools' | 'allowed_connectors' | 'memory_scope' | 'max_steps'
->
+> &
+  Partial<Pick<SwarmTerms['agents'][number], 'max_cost_units' | 'deadline_minutes'>>
 
 /** Its contract is the one that the swarm declares for its name and role. One that is not declared has the runtime of the swarm, and the child roles of its parent. */
 export function agentTerms(swarm: SwarmTerms, agent: SwarmAgent, parent?: StoredAgentRun): AgentTerms {
@@ -190,14 +198,29 @@ export function agentTerms(swarm: SwarmTerms, agent: SwarmAgent, parent?: Stored
       write_allowed: agent.allowed_tools.includes('propose_memory'),
       memory_types: memoryTypes.filter((type) => Array.isArray(types) && types.includes(type)),
     },
-    approval_gates: declared?.approval_gates,
-    limits: { max_steps: agent.max_steps },
+    approval_gates: gatesOf(swarm, declared),
+    limits: {
+      max_steps: agent.max_steps,
+      max_cost_units: agent.max_cost_units,
+      deadline_minutes: agent.deadline_minutes,
+    },
     model: declared?.model ?? swarm.model,
     runtime: {
       ...(declared?.runtime ?? swarm.runtime),
       allowed_child_roles: declared?.allowed_child_roles ?? (parent ? childRolesOf(parent) : []),
     },
   })
+}
+
+/**
+ * A gate of one agent holds for every other one, except for one that is declared with the same tool: another name must not be a way around it. Those of the
+ * coordinator, which hold for all below it, are its own alone.
+ */
+function gatesOf({ coordinator, agents }: SwarmTerms, declared?: SwarmTerms['coordinator']): readonly string[] {
+  if (declared === coordinator) return coordinator.approval_gates
+  const gates = new Set([coordinator, ...agents].flatMap(({ approval_gates }) => approval_gates))
+  const isOwn = (gate: string) => declared?.allowed_tools.includes(gate) && !declared.approval_gates.includes(gate)
+  return [...gates].filter((gate) => !isOwn(gate))
 }
 
 /** The coordinator and the agents as they will be started. */
@@ -265,6 +288,7 @@ export function swarmOf(terms: SwarmTerms, planner?: SwarmPlanner, policy: reado
     policy_checks: ['permission', 'data_safety', ...policy],
     metadata: {
       swarm: answersOf(terms),
+      swarm_coordinator: { name: terms.coordinator.agent_name, callable_tools: [...terms.coordinator.allowed_tools] },
       swarm_agents: [terms.coordinator, ...terms.agents].map(({ agent_name }) => agent_name),
     },
   })

@@ -12,6 +12,8 @@ const swarmEventTypes = {
   swarm_joined: 'audit',
   /** A limit was reached, or an agent could not be started: the agents are stopped. */
   swarm_stopping: 'audit',
+  /** An operator resumed a swarm that got no more turns. */
+  swarm_resumed: 'audit',
   /** The swarm has ended, and these commands of agents that lost or were cancelled could not be undone. */
   undo_failed: 'audit',
   /** A swarm or an invocation got another status: `from` and `to`. */

@@ -13,6 +13,7 @@ import type { RowOf } from '#store/rows'
 import { openReconcile } from '#turns'
 import type { StoredAgentRun } from '../agent-run.ts'
 import type { AgentDeps } from '../deps.ts'
+import { deadlineAfter } from '../limits.ts'
 import type { SwarmTerms } from './swarm-definition.ts'
 import { swarmLog } from './swarm-events.ts'
 import type { PlannedAgent } from './swarm-planner.ts'
@@ -139,8 +140,6 @@ export async function countSpawns(sql: Sql, swarm: StoredSwarmRun): Promise<Spaw
   }
 }
 
-const MINUTE_MS = 60_000
-
 export async function insertSwarmRun(
   tx: Tx,
   { now, newId }: Pick<AgentDeps['commands'], 'now' | 'newId'>,
@@ -168,7 +167,7 @@ export async function insertSwarmRun(
     created_at: at,
     run_after: at,
     definition: terms,
-    deadline_at: minutes === null ? null : new Date(at.getTime() + minutes * MINUTE_MS),
+    deadline_at: deadlineAfter(at, minutes),
   }
   const swarm = await insertRecord<StoredSwarmRun>(tx, TABLE, row)
   const payload = {

@@ -15,11 +15,11 @@ import { statement } from '#store'
 import type { StoredAgentRun } from '../agent-run.ts'
 import type { AgentDeps } from '../deps.ts'
 
-/** $1 run, $2 workspace. The newest first. Reads change nothing and commands that are undone already have nothing left. */
+/** $1 run, $2 workspace. The newest first. Reads change nothing and commands that are undone already have nothing left. A memory that it proposed is withdrawn by the undo of the proposal. */
 const listCommands = statement<{ readonly command_id: string; readonly is_open: boolean }>(
   'swarms.list_run_commands',
   `select c.command_id, c.completed_at is null as is_open from concord.commands as c
-where c.agent_run_id = $1::uuid and c.workspace_id = $2::uuid order by c.created_at desc, c.command_id desc`,
+where c.agent_run_id = $1::uuid and c.workspace_id = $2::uuid and c.context ? 'follower' order by c.created_at desc, c.command_id desc`,
 )
 
 type Undoing = {

@@ -49,17 +49,22 @@ function faultOf(
 }
 
 function isWider(run: StoredAgentRun, parent: StoredAgentRun): boolean {
-  const { decision } = decideSpawn(run, { ...parent, allowed_child_roles: [] }, unlimited)
+  const above = { ...parent, allowed_child_roles: [], cost_left: null }
+  const { decision } = decideSpawn({ ...run, max_cost: null }, above, unlimited)
   return decision === 'denied' || run.spawn_depth !== parent.spawn_depth + 1
 }
 
 export type ChainLink = { readonly run: StoredAgentRun; readonly fault: AuthorityFault | null }
 
-type ChainRow = StoredAgentRun & { readonly requested_by: string; readonly noted_hash: string | null }
+type ChainRow = StoredAgentRun & {
+  readonly requested_by: string
+  readonly noted_hash: string | null
+  readonly noted_manifest_hash: string | null
+}
 
 /**
- * $1 run, $2 workspace. The run with all runs above it, the highest first. `union` ends also where rows form a circle. `noted_hash` is null where the
- * events of a run are archived.
+ * $1 run, $2 workspace. The run with all runs above it, the highest first. `union` ends also where rows form a circle. What the start has
+ * noted is null where the events of a run are archived.
  */
 const listChain = statement<ChainRow>(
   'agents.list_authority_chain',
@@ -68,7 +73,7 @@ const listChain = statement<ChainRow>(
      union
      select p.agent_run_id, p.parent_agent_run_id from chain
        join concord.agent_runs as p on p.agent_run_id = chain.parent_agent_run_id and p.workspace_id = $2::uuid)
-   select r.*, c.requested_by, e.payload->>'authority_hash' as noted_hash
+   select r.*, c.requested_by, e.payload->>'authority_hash' as noted_hash, e.payload->>'manifest_hash' as noted_manifest_hash
      from chain join concord.agent_runs as r using (agent_run_id) join concord.commands as c on c.command_id = r.command_id
      left join concord.domain_events as e on e.agent_run_id = r.agent_run_id and e.event_type = 'agent_run_started'
     order by r.spawn_depth, r.created_at`,
@@ -81,7 +86,9 @@ export async function proveAuthority(sql: Sql, { agent_run_id, workspace_id }: S
   const proofs = verifyAuthority(rows, requestedBy)
   const links = rows.map((run, at): ChainLink => {
     const isOrphan = run.parent_agent_run_id === null && !requestedBy.startsWith('user:')
-    const isOther = run.noted_hash !== null && run.noted_hash !== run.authority_hash
+    const isOther =
+      (run.noted_hash ?? run.authority_hash) !== run.authority_hash ||
+      (run.noted_manifest_hash ?? run.manifest_hash) !== run.manifest_hash
     return { run, fault: proofs[at]?.fault ?? (isOrphan ? 'no_person' : isOther ? 'other_event' : null) }
   })
   return { requestedBy, links }

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'
 import { type AgentApi, aRunAtWork, openAgentApi, type TestRun } from '#test/agents'
+import { decodeId, encodeId } from '#kernel/ids'
 import { proofSize } from '#test/proof-size'
+import { accepted, anOrgRole } from '#test/tenant'
 import { proposeInRun } from './propose-in-run.ts'
 
 const OUTSIDE = 'external:finance@example.com'
@@ -19,6 +21,9 @@ describe('programs around the gateway', () => {
   let closed: TestRun
   let child: TestRun
   let working: TestRun
+  /** A run that an agent has asked for, with its key. */
+  let adas: TestRun
+  let adasKey: string
   before(async () => {
     api = await openAgentApi()
     const { room } = api
@@ -30,8 +35,15 @@ describe('programs around the gateway', () => {
     closed = await aRunAtWork(room, { tools: NOTE.tools })
     child = await aRunAtWork(room, NOTE, { parent_agent_run_id: narrow.agentRunId, spawn_depth: 1 })
     working = await aRunAtWork(room, NOTE)
-    const made = await api.post('/keys', { name: 'k', role: 'writer', agent: 'planner', tools: ['read_books'] })
-    agentKey = String(made.body['key'])
+    const keyOf = async (agent: string, tools: readonly string[]) =>
+      String((await api.post('/keys', { name: agent, role: 'writer', agent, tools })).body['key'])
+    agentKey = await keyOf('planner', ['read_books'])
+    adasKey = await keyOf('ada', ['read_books', 'publish_note'])
+    const asked = await api.post('/agent-actions', noted({ tool: 'read_books', subject: 'a run' }), adasKey)
+    const command_id = accepted(decodeId('command', String(asked.body['command_id'])))
+    adas = await aRunAtWork(room, NOTE, { command_id })
+    const { admin } = api.api.ours.people
+    await anOrgRole(api.api.world, api.api.ours.orgId, 'data-owner', [admin])
     // What the runs themselves have caused is not part of the proof.
     await room.settleWoken()
     room.provider.calls.length = 0
@@ -39,6 +51,8 @@ describe('programs around the gateway', () => {
   after(() => api.close())
 
   let steps = 1_000
+  /** Effects that a person has approved. */
+  let agreed = 0
   type Try = { readonly tool: string; readonly subject: string }
   const inRun =
     (run: () => TestRun, workspaceId = () => api.api.ours.workspace.id, more: object = {}) =>
@@ -93,6 +107,52 @@ describe('programs around the gateway', () => {
     'approval by the requester': [approveOwn, /^403 /],
     'approval by the agent': [approveAsAgent, /^403 api\.route\.closed_to_agents$/],
     'approval by another tenant': [approveAsOther, /^404 /],
+    'approval that was used, decided again': [decideAgain, /^409 approval_decided$/],
+    'approval that was used, for the same action once more': [actAgain, /^202 require_approval$/],
+    'approval that was used, for the same action with its key': [repeatKey, /^200 same command$/],
+    'rejection, decided again': [decideRejected, /^409 approval_decided$/],
+    'action in the run of a person, with the key of an agent': [
+      act(
+        () => working,
+        () => agentKey,
+      ),
+      /^404 agents\.run\.not_found$/,
+    ],
+    'action in the run of an agent, with the key of another': [
+      act(
+        () => adas,
+        () => agentKey,
+      ),
+      /^404 agents\.run\.not_found$/,
+    ],
+    'action in the run of a person, with the key of an agent that has a run': [
+      act(
+        () => working,
+        () => adasKey,
+      ),
+      /^404 agents\.run\.not_found$/,
+    ],
+    'action in the run of an agent, with the key of another person': [
+      act(
+        () => adas,
+        () => api.api.ours.people.admin.key,
+      ),
+      /^403 agents\.run\.not_yours$/,
+    ],
+    'action in a run, with the key of another tenant': [
+      act(
+        () => working,
+        () => api.api.theirs.people.admin.key,
+      ),
+      /^404 /,
+    ],
+    'action in a run, with no key': [
+      act(
+        () => working,
+        () => '',
+      ),
+      /^401 /,
+    ],
   }
 
   async function editArguments({ subject }: Try): Promise<string> {
@@ -143,13 +203,49 @@ describe('programs around the gateway', () => {
     return resolve(await waiting(), 'approved', api.api.theirs.people.admin.key)
   }
 
+  function act(run: () => TestRun, key: () => string) {
+    return (given: Try) => over(`/agent-runs/${encodeId('agent_run', run().agentRunId)}/actions`, noted, key)(given)
+  }
+
+  /** An action that a person has approved. Its effect is agreed to, and is not part of the proof. */
+  async function approved(subject: string) {
+    const action = { subject: `${subject} ${(steps += 1)}`, destination: OUTSIDE }
+    const first = await api.propose(action, { idempotency_key: `approved-${steps}` })
+    const { admin } = api.api.ours.people
+    const approvalId = String(first.body['approval_id'])
+    assert.equal(await resolve(approvalId, 'approved', admin.key), '200 approved')
+    await api.room.settleWoken()
+    assert.equal(api.room.provider.calls.splice(0).length, 1, 'what was approved was done')
+    agreed += 1
+    return { action, approvalId, key: `approved-${steps}`, commandId: first.body['command_id'], admin }
+  }
+  async function decideAgain({ subject }: Try) {
+    const { approvalId, admin } = await approved(subject)
+    return resolve(approvalId, 'approved', admin.key)
+  }
+  async function actAgain({ subject }: Try) {
+    const { action } = await approved(subject)
+    const { status, body } = await api.propose(action)
+    return `${status} ${String(body['decision'])}`
+  }
+  async function repeatKey({ subject }: Try) {
+    const { action, key, commandId } = await approved(subject)
+    const { status, body } = await api.propose(action, { idempotency_key: key })
+    return `${status} ${body['command_id'] === commandId ? 'same command' : 'another command'}`
+  }
+  async function decideRejected() {
+    const [approvalId, { admin }] = [await waiting(), api.api.ours.people]
+    assert.equal(await resolve(approvalId, 'rejected', admin.key), '200 rejected')
+    return resolve(approvalId, 'approved', admin.key)
+  }
+
   const attempt = fc.record({
     way: fc.constantFrom(...Object.keys(ways)),
     tool: fc.constantFrom(...names),
     nth: fc.nat(999),
   })
 
-  test('[AGT-08] [SWM-32] whatever they try, nothing is done', { timeout: 1_200_000 }, async () => {
+  test('[AGT-08] [SWM-32] whatever they try, nothing is done', { timeout: 1_800_000 }, async () => {
     const answers = new Map<string, Set<string>>()
     await fc.assert(
       fc.asyncProperty(fc.array(attempt, { minLength: 1, maxLength: 5 }), async (program) => {
@@ -162,12 +258,15 @@ describe('programs around the gateway', () => {
         await api.room.settleWoken()
         assert.deepEqual(api.room.provider.calls, [])
       }),
-      { numRuns: proofSize(60, 2_000) },
+      {
+        numRuns: proofSize(60, 2_000),
+        examples: Object.keys(ways).map((way) => [[{ way, tool: 'publish_note', nth: 0 }]]),
+      },
     )
     const [row] = await api.room.rows<{ count: number }>(
-      `select count(*)::integer as count from concord.domain_effects where status in ('executed', 'executing') and effect_type like 'connector.%'`,
+      `select count(*)::integer as count from concord.domain_effects where status in ('succeeded', 'executing') and effect_type like 'connector.%'`,
     )
-    assert.equal(row?.count, 0)
+    assert.equal(row?.count, agreed)
     assert.equal(answers.size, Object.keys(ways).length, 'every way was tried')
   })
 })

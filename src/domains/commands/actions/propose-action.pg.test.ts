@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
-import type { Principal } from '#domains/identity'
+import { createApiKey, type Principal, revokeApiKey } from '#domains/identity'
 import { openDb } from '#store'
 import { propose, type Proposal } from '#test/agents'
-import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import { answer, decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { oldWorld, untilVisible } from '#test/history'
 import { agentTools } from '#test/projects/commands'
 import { accepted, TRACE } from '#test/tenant'
@@ -280,6 +280,34 @@ describe('proposals of agents', () => {
     const again = await ask(action)
     assert.deepEqual([first.decision, again.isNew, again.decision], ['allow', false, null])
     assert.equal(again.message, 'Its decision is in the archive. It has succeeded.')
+  })
+
+  test('a tool that was taken from the key of the agent while people were asked does not run after the yes, unless an operator agrees', async () => {
+    const keyed = async (...tools: string[]) => {
+      const agent = { name: 'narrow', tools }
+      const key = { name: tools.join(), role: 'writer', agent } as const
+      return accepted(await createApiKey(room.clock, byPerson(writer, TRACE), key)).stored
+    }
+    const wide = await keyed('Confirm Note', 'Read Books')
+    const agent = { name: 'narrow', tools: ['Confirm Note'] }
+    const approved = async () => {
+      const { command } = await ask({ toolName: 'confirm_note' }, { ...writer, agent })
+      return command.command_id
+    }
+    const [first, second] = [await approved(), await approved()]
+    await answer(room, first, 'approved')
+    assert.equal(await room.settle(first), 'succeeded')
+    accepted(await revokeApiKey(room.clock, byPerson(writer, TRACE), wide.id))
+    await keyed('Read Books')
+    await answer(room, second, 'approved')
+    assert.equal(await room.settle(second), 'blocked')
+    const [asked] = await room.rows(
+      `select approval_type from concord.approvals where command_id = $1 and status = 'pending'`,
+      [second],
+    )
+    assert.deepEqual(asked, { approval_type: 'requester_gone' })
+    await answer(room, second, 'rejected')
+    await room.settle(second)
   })
 
   test('the proposals violate no invariant', async () => {

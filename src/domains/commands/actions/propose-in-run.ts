@@ -2,6 +2,7 @@
  * Submits a call of a run as a command. The only place that names a run on a command: the run, its requester and its scope are read here, and nothing of
  * them comes from the agent.
  */
+import type { PlatformRole } from '#domains/identity'
 import type { AgentActionType } from '#kernel/agent-step'
 import type { Actor } from '#kernel/actor'
 import { agentKey } from '#kernel/idempotency-key'
@@ -32,6 +33,8 @@ export type StepInRun = {
   /** Inserts the command in this transaction of the caller, who holds the lock of the run. All of the request is in it: it takes no second connection. */
   readonly tx?: Tx | undefined
   readonly commitEnded?: CommitEnded | undefined
+  /** Of the key with which an action comes from outside; the call has no more. */
+  readonly roleMax?: PlatformRole | undefined
 }
 
 export type RunAction = {
@@ -46,12 +49,12 @@ export type RunAction = {
 /** Does not wait for the decision: the run is woken. A tool outside the scope of the run is refused, and the refusal is on record. */
 export async function proposeInRun(
   given: CommandDeps,
-  { workspaceId, agentRunId, stepIndex, requestId, tx, commitEnded, ...of }: StepInRun,
+  { workspaceId, agentRunId, stepIndex, requestId, tx, commitEnded, roleMax, ...of }: StepInRun,
   { actionType, toolName, payload, reason, riskLevel }: RunAction,
 ): Promise<Decision<SubmittedCommand>> {
   const { process = { kind: RUN_KIND, id: agentRunId } } = of
   const deps = tx ? { ...given, db: { ...given.db, ...tx } } : given
-  const run = await findActingRun(deps, workspaceId, agentRunId)
+  const run = await findActingRun(deps, workspaceId, agentRunId, roleMax)
   if (!run) return refuse('agents.run.not_found', 'There is no such agent run.')
   const by = actorOf(run)
   const reject = (refusal: Refusal, taskName: string) =>

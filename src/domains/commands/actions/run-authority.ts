@@ -2,8 +2,17 @@
  * What a run of an agent may do now: what its requester may do today, its role, every run above it and its own row permit, and nothing that one of them
  * forbids. Read from fresh rows at each call. Policy (`agent_scope`) reads it again when it decides later.
  */
-import { isLiveKey, memberColumn, memberOf, platformRoles, type Principal, type SubjectRow } from '#domains/identity'
-import { type AuthorityGap, decideAuthority, type ToolSets } from '#kernel/agents/authority'
+import {
+  isLiveKey,
+  lowerRole,
+  memberColumn,
+  memberOf,
+  type PlatformRole,
+  platformRoles,
+  type Principal,
+  type SubjectRow,
+} from '#domains/identity'
+import { decideAuthority, gapTexts, type ToolSets } from '#kernel/agents/authority'
 import { isUuid } from '#kernel/ids'
 import { quote, type Refusal, refuse } from '#kernel/refusal'
 import { type Db, type Sql, statement } from '#store'
@@ -15,6 +24,9 @@ import { findTool, tasksNamed } from './find-tool.ts'
 
 /** The tool by which every run asks for a higher budget; a person decides. A run can be forbidden to ask. */
 export const RAISE_BUDGET = 'raise_budget'
+
+/** The tool by which a run proposes a memory. Its effect submits the command that writes it. */
+const PROPOSE_MEMORY = 'propose_memory'
 
 type RunRow = Pick<
   Rows['concord.agent_runs'],
@@ -105,11 +117,12 @@ export async function findActingRun(
   { db }: { readonly db: Db },
   workspaceId: string,
   agentRunId: string,
+  keyRole: PlatformRole = 'admin',
 ): Promise<ActingRun | undefined> {
   const [run] = isUuid(agentRunId) ? await db.run(findRunRow, [agentRunId, workspaceId]) : []
   if (!run) return undefined
-  const roleMax = platformRoles.find((role) => role === run.context.metadata['role'])
-  const member = run.member && roleMax && memberOf(run.member, { workspaceId, roleMax })
+  const role = platformRoles.find((each) => each === run.context.metadata['role'])
+  const member = run.member && role && memberOf(run.member, { workspaceId, roleMax: lowerRole(role, keyRole) })
   if (!member || member.role === 'reader') return { ...run, principal: undefined }
   const { agent } = run.context
   if (agent === undefined) return { ...run, principal: member }
@@ -119,14 +132,6 @@ export async function findActingRun(
 /** What decides about the tools of a run. `principal` undefined: nobody who may act. The names of the agent and of its task: of a run that has begun. */
 export type ToolScope = Pick<RunRow, 'own' | 'ancestors' | 'connectors' | 'may_write_memory' | 'key_tools'> &
   Partial<Pick<RunRow, 'agent_name' | 'task_name'>> & { readonly principal: object | undefined }
-
-const gapTexts: Readonly<Record<AuthorityGap, string>> = {
-  requester: 'The person who asked for the run may not act here any more, or the key of the agent does not cover it.',
-  role: 'The role of the agent does not cover it.',
-  parent: 'A run above this one may not use it.',
-  manifest: 'It is not in the manifest of the run.',
-  forbidden: 'The run must not use it.',
-}
 
 /** Why the run may not call the tool; empty: it may. Names of tools are those of their tasks. Pure. */
 export function findScopeGaps(
@@ -169,19 +174,24 @@ function taskNamed(catalog: Pick<Catalog, 'tasks'>, name: string): readonly stri
 }
 
 /**
- * The tools that the definition of the agent gives to its role today. It may have lost some since the run began. Undefined: the run has no definition of its own,
- * because a run above it has started it.
+ * The tools that the definition of the agent, or of the coordinator of a swarm, gives to its role today. It may have lost some since the run began; one that is gone
+ * gives none. Undefined: the run has no definition of its own, because a run above it has started it.
  */
 function toolsOfRole(
   catalog: Pick<Catalog, 'tasks'>,
   { agent_name, task_name }: Pick<ToolScope, 'agent_name' | 'task_name'>,
 ): readonly string[] | undefined {
-  const { metadata } = (task_name === agent_name && catalog.tasks.get(agent_name ?? '')?.spec) || {}
-  const tools = (metadata?.['agent'] as { readonly callable_tools?: unknown } | undefined)?.callable_tools
-  return Array.isArray(tools)
-    ? [...tools.map(String), RAISE_BUDGET].flatMap((name) => taskNamed(catalog, name))
-    : undefined
+  if (task_name === undefined || task_name === null) return undefined
+  const metadata = catalog.tasks.get(task_name)?.spec.metadata
+  const coordinator = metadata?.['swarm_coordinator'] as Coordinator | undefined
+  if (metadata && !coordinator && task_name !== agent_name) return undefined
+  const given =
+    coordinator?.name === agent_name ? coordinator : (metadata?.['agent'] as Partial<Coordinator> | undefined)
+  const tools = given?.callable_tools
+  return Array.isArray(tools) ? [...tools.map(String), RAISE_BUDGET].flatMap((name) => taskNamed(catalog, name)) : []
 }
+
+type Coordinator = { readonly name: string; readonly callable_tools?: unknown }
 
 /** What the rules `agent_scope` and `agent_gate` read. JSON: it is recorded with the decision. */
 type AgentScope = {
@@ -203,10 +213,15 @@ export function scopeOf(
 /** The fact `agent_scope`: null for a command without a run, without a look at the database. */
 export async function findAgentScope(
   deps: { readonly db: Db; readonly catalog: Pick<Catalog, 'tasks'> },
-  { agent_run_id, workspace_id, task_name }: StoredCommand,
+  { agent_run_id, workspace_id, task_name, context }: StoredCommand,
 ): Promise<AgentScope | null> {
   if (agent_run_id === null) return null
-  const task = task_name === null ? undefined : deps.catalog.tasks.get(task_name)
+  // Every call of a run names its tool. A memory that it proposed needs what the proposal needed, and a gate has asked about that one.
+  const isCall = context.metadata['tool_name'] !== undefined
+  const [named = ''] = isCall ? [task_name ?? ''] : taskNamed(deps.catalog, PROPOSE_MEMORY)
+  const task = deps.catalog.tasks.get(named)
   const run = task && (await findActingRun(deps, workspace_id, agent_run_id))
-  return run ? scopeOf(deps.catalog, run, task) : { gaps: [gapTexts.manifest], is_gated: false }
+  if (!run) return { gaps: [gapTexts.manifest], is_gated: false }
+  const scope = scopeOf(deps.catalog, run, task)
+  return isCall ? scope : { ...scope, is_gated: false }
 }

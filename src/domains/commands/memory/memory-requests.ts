@@ -36,8 +36,9 @@ export type ProposingRun = {
   readonly agentRunId: string
   readonly scope: RunScope
   readonly stepIndex?: number
-  /** The command of the run that proposes. The memory gets its labels. */
+  /** The command of the run that proposes. The memory gets its labels, and its command is one of the run: a stop of the run or of its agent covers it. */
   readonly commandId?: string
+  readonly swarmRunId?: string | null
 }
 
 export type ProposeMemory = {
@@ -74,6 +75,7 @@ export async function proposeMemory(
     ingress: run ? 'agent_action' : 'user_request',
     requestId,
     ...(run && { runAs: 'agent' as const }),
+    ...(run?.commandId !== undefined && { run: { agentRunId: run.agentRunId, swarmRunId: run.swarmRunId ?? null } }),
     alongside: async (tx, command) => {
       if (run?.commandId !== undefined) await labelReader({ db: tx }, command, 'command', [run.commandId])
       const { command_id: commandId } = command

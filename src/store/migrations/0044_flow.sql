@@ -1,4 +1,4 @@
--- 0042 flow: DAGs, jobs, datasets, tasks and their outbox.
+-- 0044 flow: DAGs, jobs, datasets, tasks and their outbox.
 -- Why: the flow room keeps datasets up to date. Rows are the state; queues, functions and workers are told about them through the outbox, at least once.
 -- Additions to the printed tables: dag_versions has workspace_id and command_id (where the commands of its jobs are submitted, and what deployed it); jobs has inputs_when (a
 --   task for any input or for all of them) and output_versions (the dataset versions that its tasks write, by output index: a rebuilt version is written beside the one
