@@ -87,6 +87,8 @@ export const failpointNames = [
   'missions.batch_written',
   'missions.attempts_begun',
   'missions.ended',
+  'missions.claim_written',
+  'missions.stall_found',
   // flow: tasks and their outbox rows are written, outbox rows are claimed or handled and not done, a task is claimed, completed, failed, reaped or queued again, an event is
   // routed and not committed, a version is written and its pointer is not
   'flow.tasks_created',
@@ -101,8 +103,6 @@ export const failpointNames = [
   'flow.requeued',
   'flow.routed',
   'flow.version_written',
-  'missions.claim_written',
-  'missions.stall_found',
   // the history's archive: lines written, both files named, read back, rows deleted, committed
   'history.lines_written',
   'history.lines_named',
