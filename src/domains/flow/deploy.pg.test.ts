@@ -105,7 +105,7 @@ describe('deployments', () => {
     assert.deepEqual(await rows('select id from flow.dag_versions order by id'), before)
   })
 
-  test('[FLOW-033] [FLOW-108] another org has datasets of the same names, and none of ours', async () => {
+  test('[FLOW-108] another org has datasets of the same names, and none of ours', async () => {
     const other = await aTenant(aWorld(room.opened.db))
     accepted(await room.deploy(DIAMOND, other))
     const found = await rows<{ n: number }>(

@@ -253,8 +253,9 @@ select id from moved`,
 /** Queues the failed tasks whose retry is due, as their next attempt. Returns how many. */
 export async function requeueTasks(deps: FlowDeps): Promise<number> {
   const moved = await deps.commands.db.run(requeue)
+  if (moved.length === 0) return 0
   await failpoint('flow.requeued')
-  if (moved.length > 0) deps.announce(OUTBOX_CHANNEL)
+  deps.announce(OUTBOX_CHANNEL)
   return moved.length
 }
 

@@ -21,6 +21,7 @@ export {
   toFlowTaskView,
   toHeldFlowTask,
 } from './contract.ts'
+export { flowInvariants } from './flow-invariants.ts'
 export { fetchFlowTask, flowPayloadOf } from './payload.ts'
 export { drainFlow, rehydrateTasks } from './route.ts'
 export { openTaskDrive } from './run-task.ts'

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { accepted } from '#test/tenant'
 import { DIAMOND, type FlowRoom, openFlowRoom } from '#test/flow'
+import { failFlowTask, retryFlowTask } from './end-task.ts'
 import { drainOutbox } from './outbox.ts'
 import { drainFlow, rehydrateTasks, routeEvent } from './route.ts'
 
@@ -241,7 +242,14 @@ describe('routing', () => {
     await room.drain()
     // One of two partitions is built: readers see the old versions of everything.
     assert.deepEqual(await served(), before)
-    accepted(await room.complete(bad, [{ index: 0, partitions: bad.partitions ?? [] }]))
+    // The other one fails for good: nothing is open any more, and the old versions still serve.
+    const failed = accepted(
+      await failFlowTask(room.deps, { ...room.holder(bad), message: 'no', errorClass: 'validation_error' }),
+    )
+    assert.deepEqual([failed.status, failed.next_retry_at], ['Failed', null])
+    await workAll()
+    assert.deepEqual(await served(), before)
+    accepted(await retryFlowTask(room.deps, room.tenant.orgId, bad.id))
     await workAll()
     const after = await served()
     const changed = after.filter(({ version }, at) => version !== before[at]?.version).map(({ name }) => name)
