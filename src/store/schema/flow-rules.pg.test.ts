@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { breakEveryRule } from '#test/broken-rows'
 import { openTestDb, type TestDb } from '#test/database'
-import { flowRows } from '#test/flow-rows'
+import type { flowRows } from '#test/flow-rows'
 import { insertRow, insertStoreRows, rowsOf, type StoreRows } from '#test/store-rows'
 
 const versions = 'flow.dag_versions'
