@@ -101,7 +101,7 @@ async function start(): Promise<void> {
 
 const isDone = async () => {
   const [row] = await db.query<{ done: boolean }>(
-    `select (select count(*) from flow.tasks t join flow.jobs j on j.id = t.job_id where j.dag_name = $1 and j.name = 'both' and t.status = 'Completed') = $2::int
+    `select (select count(*) from flow.tasks t join flow.jobs j on j.id = t.job_id where j.dag_name = $1 and j.name = 'both' and t.status = 'Completed') >= $2::int
        and not exists (select from flow.outbox where status in ('Pending', 'Processing')) as done`,
     [dag, names.length],
   )
