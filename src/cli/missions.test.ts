@@ -194,7 +194,7 @@ test('a plan is a JSON text, a YAML document, or lines with one task each', asyn
     JSON.stringify(task),
   ])
   const verbs = [
-    [['missions', 'preflight'], 'POST /missions/preflight', (whole: object) => ({ plan: whole, config: {} })],
+    [['missions', 'preflight'], 'POST /missions/preflight', (whole: object) => ({ config: {}, plan: whole })],
     [['missions', 'change-plan', MISSION, '--file'], `PUT /missions/${MISSION}/plan`, (whole: object) => whole],
     [['recipes', 'edit', '12', '--file'], 'PATCH /recipes/12', (whole: object) => ({ plan: whole })],
   ] as const
@@ -202,7 +202,9 @@ test('a plan is a JSON text, a YAML document, or lines with one task each', asyn
     for (const file of ['plan.json', 'plan.yaml', 'plan.ndjson']) {
       const refused = new Problem(422, 'missions.plan.invalid')
       const { heard } = await runAgainst({ [line]: refused }, [...args, file], { ...screen, folder })
-      assert.deepEqual(heard[0]?.body, bodyOf({ ...plan, tasks: [task] }), `${line} ${file}`)
+      const lines = [JSON.stringify(bodyOf(plan)), JSON.stringify(task)]
+      const sent = file === 'plan.ndjson' ? lines : bodyOf({ ...plan, tasks: [task] })
+      assert.deepEqual(heard[0]?.body, sent, `${line} ${file}`)
     }
   const settings = ['--goal', 'X', '--file', 'plan.yaml', '--config', '{autonomy:x}']
   const wrong = await runAgainst({}, ['missions', 'create', ...settings], { ...screen, folder })

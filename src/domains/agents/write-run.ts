@@ -24,8 +24,7 @@ import { followRun, noteDeniedSpawns } from './swarms/swarm-run.ts'
 
 export type RunTurn = Turn<FoundRun>
 
-const worker = { id: 'worker', kind: 'worker' as const }
-const system = { id: 'system', kind: 'system' as const }
+const [worker, system] = [{ id: 'worker', kind: 'worker' } as const, { id: 'system', kind: 'system' } as const]
 
 /** $1 run, $2 due at. */
 const release = statement<StoredAgentRun>(

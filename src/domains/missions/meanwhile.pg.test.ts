@@ -149,4 +149,19 @@ describe('missions that are held', () => {
     await room.rest()
     assert.equal((await room.missionOf(damaged.id)).state, 'failed')
   })
+
+  test('[MIS-139] the agent of a claim enters the roster once, under a whole number', async () => {
+    const queue = 'roster'
+    await room.run(aPlan(...['a1', 'a2'].map((name) => planTask(name, { run: { worker: queue, payload: {} } }))))
+    const by = { workspaceId: room.tenant.workspace.id, queues: [queue], workerId: 'w', agent: 'Ada', traceId: TRACE }
+    const claims = await Promise.all([1, 2].map(() => claimTask({ commands: room.world }, by)))
+    const ids = claims.map((each) => each?.task.agent_id)
+    assert.ok(Number.isInteger(ids[0]))
+    assert.equal(ids[0], ids[1])
+    const types = await room.rows<{ type: string }>(
+      `select distinct format_type(atttypid, atttypmod) as type from pg_attribute where attrelid = 'missions.agents'::regclass and attname = 'id'
+       union select format_type(atttypid, atttypmod) from pg_attribute where attrelid = 'missions.orchestration_tasks'::regclass and attname = 'agent_id'`,
+    )
+    assert.deepEqual(types, [{ type: 'integer' }])
+  })
 })

@@ -238,6 +238,7 @@ describe('plans of missions', () => {
     assert.deepEqual(missionConfig.parse({}), {
       autonomy: 'approve',
       auto_approve_threshold: '0',
+      approval: { count: 1 },
       retry: {
         max_retries: 3,
         max_continuations: 10,

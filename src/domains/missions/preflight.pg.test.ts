@@ -113,6 +113,14 @@ describe('the pre-flight of a mission', () => {
       [found.spend.first_attempts, found.spend.all_attempts, found.unknown[0]],
       ['1.000000', '4.000000', { tasks: ['t1'], what: 'from: from results.', until: 't1 ends' }],
     )
+    const hook = { task: 'Step', payload: { name: 'hook' }, max_cost: '0.1' }
+    const judged = planTask('t1', {
+      max_cost: '1',
+      verify: [{ task: 'Step', payload: { name: 'j' }, max_cost: '0.5' }],
+    })
+    const limits = { budget: { hard_limit: '9' }, hooks: { before_run: hook, after_run: hook } }
+    const beside = accepted(await ask(aPlan(judged), { autonomy: 'full_auto', ...limits }))
+    assert.deepEqual([beside.spend.first_attempts, beside.spend.all_attempts], ['1.700000', '6.800000'])
     const unknown = await ask(aPlan(planTask('t1', { verify: [{ task: 'Nothing' }] })))
     assert.ok(!unknown.ok && unknown.code === 'missions.plan.invalid')
   })

@@ -295,7 +295,7 @@ function findUnpaid(
   })
 }
 
-/** All attempts that the settings allow, and never more than the limit. */
+/** All attempts that the settings allow, with their hooks and verifiers, and never more than the limit. */
 function spendOf(
   tasks: readonly PlanTask[],
   config: MissionConfig,
@@ -303,7 +303,11 @@ function spendOf(
   runsMax: (task: PlanTask) => number,
 ): MissionPreflight['spend'] {
   const costs = tasks.map((task) => {
-    const most = maxCostOf(task.max_cost, config)
+    const verifiers = (task.verify ?? []).map((check) => verifierOf(check)?.maxCost)
+    const beside = [config.hooks.before_run?.max_cost, config.hooks.after_run?.max_cost, ...verifiers]
+    const most = beside
+      .filter((cost) => cost !== undefined)
+      .reduce((all, cost) => all + maxCostOf(cost, config), BigInt(maxCostOf(task.max_cost, config)))
     return [most, most * BigInt(attemptsAllowed(attemptLimitOf(config, task, runsMax(task)).limit))] as const
   })
   const least = (amount: bigint, bound: bigint) => formatMoney((amount < bound ? amount : bound) as Money)

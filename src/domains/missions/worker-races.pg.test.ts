@@ -254,20 +254,6 @@ describe('races of workers', () => {
     assert.equal(ends[0]?.[0], 'completed')
   })
 
-  test('[MIS-139] the agent of a claim enters the roster once, under a whole number', async () => {
-    const { queue } = await open((name) => wide(2, name))
-    const by = { workspaceId: room.tenant.workspace.id, queues: [queue], workerId: 'w', agent: 'Ada', traceId: TRACE }
-    const claims = await Promise.all([1, 2].map(() => claimTask(deps, by)))
-    const ids = claims.map((each) => each?.task.agent_id)
-    assert.ok(Number.isInteger(ids[0]))
-    assert.equal(ids[0], ids[1])
-    const types = await room.rows<{ type: string }>(
-      `select distinct format_type(atttypid, atttypmod) as type from pg_attribute where attrelid = 'missions.agents'::regclass and attname = 'id'
-       union select format_type(atttypid, atttypmod) from pg_attribute where attrelid = 'missions.orchestration_tasks'::regclass and attname = 'agent_id'`,
-    )
-    assert.deepEqual(types, [{ type: 'integer' }])
-  })
-
   const turn = async (id: string, ms: number) => {
     room.clock.travel(ms)
     room.others.push({ kind: MISSION_KIND, id })
