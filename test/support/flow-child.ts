@@ -17,6 +17,7 @@ import { drainFlow, rehydrateTasks } from '../../src/domains/flow/route.ts'
 import { openTaskDrive } from '../../src/domains/flow/run-task.ts'
 import { createTasks } from '../../src/domains/flow/task.ts'
 import { openDb } from '../../src/store/db.ts'
+import { nextFence } from './commands.ts'
 import { accepted } from './tenant.ts'
 
 export type FlowChildTask = {
@@ -119,7 +120,7 @@ while (!(await isDone())) {
   await db.query(`update flow.tasks set next_retry_at = now() where status = 'Failed' and next_retry_at > now()`)
   await requeueTasks(deps)
   const turn = queue.splice(0)
-  const results = await Promise.all(turn.map(async (id) => ({ id, next: await drive(id) })))
+  const results = await Promise.all(turn.map(async (id) => ({ id, next: await drive(id, nextFence()) })))
   queue.push(...results.filter(({ next }) => next.t === 'wait').map(({ id }) => id))
   if (turn.length === 0) await pause(30)
 }
