@@ -14,7 +14,7 @@ export type StoredFlowJob = RowOf<
   }
 >
 export type StoredDataset = RowOf<'flow.datasets', { readonly storage: JsonObject }>
-export type StoredDatasetVersion = Rows['flow.dataset_versions']
+type StoredDatasetVersion = Rows['flow.dataset_versions']
 
 /** $1 org. One deployment of an org at a time: datasets belong to the org, not to a DAG. */
 const lockOrg = statement(

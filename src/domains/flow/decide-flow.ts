@@ -24,7 +24,7 @@ export function configHash(job: JobSpec): string {
   return sha256({ operator, config, update_strategy, unique_key, outputs, reads })
 }
 
-export type VersionParts = {
+type VersionParts = {
   readonly configHash: string
   /** `table` or `files`. */
   readonly kind: string
@@ -71,7 +71,7 @@ export type ReadableInput = {
   readonly partitions: ReadonlyMap<string, Materialized>
 }
 
-export type Consumer = {
+type Consumer = {
   readonly execution_strategy: 'PerUpdate' | 'PerPartition' | null
   readonly inputs_when: 'any' | 'all'
 }

@@ -1,7 +1,6 @@
 /** The dependencies of this room. */
 import type { CommandDeps } from '#domains/commands'
 import type { Random } from '#kernel/clock'
-import type { JsonObject } from '#kernel/json-value'
 import type { Runtime } from '#runtime'
 import type { DataStore } from './data-store.ts'
 import type { FlowTaskPayload, Operators } from './operator.ts'
@@ -28,8 +27,6 @@ export type FlowDeps = {
   readonly keepAlive: (everyMs: number, beat: () => Promise<unknown>) => () => Promise<void>
   /** Calls a function at its address, signed. Throws if it does not answer with 2xx. */
   readonly callFunction?: (url: string, body: FlowTaskPayload, signal: AbortSignal) => Promise<void>
-  /** Sends one lineage event. Absent: nobody receives them. */
-  readonly emitLineage?: (event: JsonObject) => Promise<void>
   /** Aborted when the process stops: running operators are told. */
   readonly stopping?: AbortSignal
 }

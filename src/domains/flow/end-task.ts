@@ -77,7 +77,7 @@ export async function keepFlowTask(
 }
 
 /**
- * $5 outputs, $6 a row per output, $7 a row per partition, $8 state or null, $9 its key. Everything that a completion changes: the task, its partitions with their
+ * $5 outputs, $6 a row per output, $7 a row per partition, $8 state or null. Everything that a completion changes: the task, its partitions with their
  * generation, the state of the operator, one event per output, and the end of the run for lineage.
  */
 const complete = statement<StoredFlowTask>(
@@ -96,8 +96,8 @@ const complete = statement<StoredFlowTask>(
     set materialized_at = excluded.materialized_at, generation = p.generation + 1, task_id = excluded.task_id, rows = excluded.rows, metrics = excluded.metrics
   returning dataset_version, partition_key, generation, materialized_at
 ), kept as (
-  insert into flow.operator_state as s (org_id, job_id, state_key, state)
-  select j.org_id, j.id, $9::text, $8::jsonb from job as j where $8::jsonb is not null
+  insert into flow.operator_state as s (org_id, job_id, state)
+  select j.org_id, j.id, $8::jsonb from job as j where $8::jsonb is not null
   on conflict (org_id, job_id, state_key) do update set state = excluded.state, updated_at = ${NOW}
 ), routed as (
   insert into flow.outbox (kind, payload)
@@ -115,15 +115,14 @@ const countOutputs = statement<{ readonly outputs: number }>(
   `select cardinality(j.output_versions) as outputs from flow.tasks as t join flow.jobs as j on j.id = t.job_id where t.id = $1::uuid`,
 )
 
-export type Completion = TaskHolder & {
+type Completion = TaskHolder & {
   readonly outputs?: readonly OutputReport[]
   readonly state?: JsonObject | undefined
-  readonly stateKey?: string | undefined
 }
 
 export async function completeFlowTask(
   deps: FlowDeps,
-  { outputs = [], state, stateKey = 'default', ...holder }: Completion,
+  { outputs = [], state, ...holder }: Completion,
 ): Promise<Decision<StoredFlowTask>> {
   const { db } = deps.commands
   const [known] = await db.run(countOutputs, [holder.taskId])
@@ -134,7 +133,7 @@ export async function completeFlowTask(
     [...new Set(keys)].map((key) => ({ index, key, rows: rows ?? metricOf(metrics), metrics: metrics ?? {} })),
   )
   const json = (value: unknown) => JSON.stringify(value)
-  const values = [json(outputs), json(events), json(partitions), state === undefined ? null : json(state), stateKey]
+  const values = [json(outputs), json(events), json(partitions), state === undefined ? null : json(state)]
   const [task] = await db.run(complete, [...valuesOf(holder), ...values])
   await failpoint('flow.completed')
   if (!task) return settle(db, holder, ({ status }) => status === 'Completed')
@@ -187,7 +186,7 @@ const MESSAGE_CHARS_MAX = 4_000
 // Postgres stores no NUL.
 const messageOf = (text: string) => text.replaceAll('\0', '').slice(0, MESSAGE_CHARS_MAX)
 
-export type Failing = TaskHolder & { readonly message: string; readonly errorClass?: FailureClass | undefined }
+type Failing = TaskHolder & { readonly message: string; readonly errorClass?: FailureClass | undefined }
 
 export async function failFlowTask(
   deps: FlowDeps,

@@ -60,7 +60,7 @@ const giveBack = statement<{ readonly id: string }>(
 from unnest($1::bigint[], $3::text[], $4::integer[], $5::integer[]) as f(id, error, delay_ms, attempts) where f.id = t.id and ${held} returning t.id::text`,
 )
 
-export type DrainOptions = {
+type DrainOptions = {
   readonly handle: (row: OutboxRow) => Promise<void>
   readonly random: Random
   readonly visibilityMs?: number

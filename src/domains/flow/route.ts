@@ -1,4 +1,4 @@
-/** Handles the outbox: wakes what runs a task, routes events to consumers, switches readers to complete versions, sends lineage. */
+/** Handles the outbox: wakes what runs a task, routes events to consumers, switches readers to complete versions. */
 import { z } from 'zod'
 import type { JsonObject } from '#kernel/json-value'
 import { failpoint, statement, type Tx } from '#store'
@@ -19,8 +19,8 @@ const enqueuedPayload = z.object({ task_id: z.string() })
 
 async function handleRow(deps: FlowDeps, { kind, payload, id }: OutboxRow): Promise<void> {
   if (kind === 'enqueue_task') return enqueue(deps, enqueuedPayload.parse(payload).task_id)
-  if (kind === 'route_event') return routeEvent(deps, payload, id)
-  await deps.emitLineage?.({ ...payload, id })
+  // A row for lineage is there to be read.
+  if (kind === 'route_event') await routeEvent(deps, payload, id)
 }
 
 /** $1 task. */

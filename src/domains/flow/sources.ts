@@ -92,7 +92,7 @@ const findEventSource = statement<StoredFlowJob>(
   `select j.* ${current} join flow.datasets as d on d.org_id = j.org_id and d.producer_dag_name = j.dag_name and d.producer_job_name = j.name where d.id = $1::uuid`,
 )
 
-export type ReportedEvent = {
+type ReportedEvent = {
   readonly orgId: string
   readonly dataset: string
   /** Names the event: the same again makes no second task. */

@@ -78,7 +78,7 @@ const insertTasks = statement<Made>(
 select id, job_id, status from made`,
 )
 
-export type NewTask = Partial<Omit<PlannedTask, 'dedupeKey'>> & {
+type NewTask = Partial<Omit<PlannedTask, 'dedupeKey'>> & {
   readonly jobId: string
   readonly dedupeKey: string | null
   readonly causedBy: JsonObject
@@ -144,7 +144,7 @@ const claimNext = statement<StoredFlowTask>(
 select * from claimed`,
 )
 
-export type Claim = { readonly workerId: string }
+type Claim = { readonly workerId: string }
 
 async function claimOffer(
   { commands: { db, newId } }: FlowDeps,
