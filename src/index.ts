@@ -67,4 +67,5 @@ export {
   postgresConnector,
   succeeded,
 } from '#domains/connectors'
+export { defineOperator, type Operator, type OperatorCall, type OperatorResult } from '#domains/flow'
 export { missionEventTypes } from '#domains/missions'

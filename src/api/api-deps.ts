@@ -5,6 +5,7 @@ import type { ApprovalDeps } from '#domains/approvals'
 import type { ArtifactDeps } from '#domains/artifacts'
 import type { CommandDeps, WebhookSource } from '#domains/commands'
 import type { Connectors } from '#domains/connectors'
+import type { FlowDeps } from '#domains/flow'
 import type { Callers, Principal } from '#domains/identity'
 import type { MemoryDeps } from '#domains/memory'
 import type { AskedDirect, Scheduler, SelfCheck, Wait } from '#domains/scheduler'
@@ -62,6 +63,7 @@ type GovernedWork = {
   readonly artifacts?: ArtifactDeps
   readonly schedules?: CommandScheduleDeps
   readonly agents?: AgentDeps
+  readonly flow?: FlowDeps
   readonly connectors?: Connectors
   readonly webhooks: readonly WebhookSource[]
   readonly memory?: MemoryDeps

@@ -31,6 +31,7 @@ import {
   routeGuard,
   sameOrigin,
 } from './guards.ts'
+import { flowWorkerRoutes } from './flow-worker-routes.ts'
 import { healthRoutes, metricsRoutes, openHealthCheck } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
 import { mcpChallenge, mcpRoutes, oauthResourceRoutes } from './mcp-routes.ts'
@@ -68,6 +69,7 @@ const tags = [
   ['swarms', 'Several agents on one objective.'],
   ['missions', 'Plans of tasks towards a goal.'],
   ['mission-tasks', 'Tasks of missions that outside workers claim and run.'],
+  ['flow-tasks', 'Tasks of dataset jobs that workers and functions run.'],
   ['schedules', 'Commands that are submitted on a schedule.'],
   ['connectors', 'Connections to other systems, and their calls.'],
   ['mcp', 'The tools of agents over the Model Context Protocol.'],
@@ -120,6 +122,11 @@ const groups = [
   group(
     missionWorkerRoutes,
     ({ work, feed: { notices, pollMs }, closing }) => work && { ...work, polls: { notices, pollMs, closing } },
+  ),
+  group(
+    flowWorkerRoutes,
+    ({ work, feed: { notices, pollMs }, closing }) =>
+      work?.flow && { flow: work.flow, polls: { notices, pollMs, closing } },
   ),
   group(missionActionRoutes, ({ work }) => work),
   group(recipeRoutes, ({ work }) => work),

@@ -7,6 +7,7 @@ import { hintOf } from '#refusals'
 import { listBlocked } from '#domains/approvals'
 import { encodeId } from '#kernel/ids'
 import { runInvariants } from '#domains/agents'
+import { flowInvariants } from '#domains/flow'
 import { missionInvariants } from '#domains/missions'
 import { countArchived, findBrokenInvariants, invariantCount, listParked } from '#domains/commands'
 import { checkInvariants, describeSelfCheck, isOwned, type Scheduler } from '#domains/scheduler'
@@ -170,7 +171,7 @@ async function checkRecords(url: string, config: Config): Promise<DoctorFinding[
   // The login itself sees no rows. The role of the engine sees all of them.
   const db = openDb({ url, role: 'concord_engine', poolMax: 1, statementTimeoutMs: DEEP_MS, queryTimeoutMs: DEEP_MS })
   try {
-    const ofRooms = [...runInvariants, ...missionInvariants]
+    const ofRooms = [...runInvariants, ...missionInvariants, ...flowInvariants]
     const found = await findBrokenInvariants(db, historyFolderOf(config), ofRooms)
     const { files, events } = await countArchived(db)
     const archive = files === 0 ? '' : `; ${events} events were read from ${files} files of the archive`

@@ -8,6 +8,7 @@ import {
   openDiskStore,
   openS3Store,
 } from '#domains/artifacts'
+import { dagArtifactType } from '#domains/flow'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Db } from '#store'
 import type { Config } from './config.ts'
@@ -18,7 +19,7 @@ import type { SystemDeps } from './system-deps.ts'
 const CONTENT_BYTES_MAX = 64 * 1_048_576
 
 export function openArtifacts(db: Db, deps: SystemDeps, config: Config, project: Project): Decision<ArtifactDeps> {
-  const types = openArtifactTypes([...builtInArtifactTypes, ...(project.artifactTypes ?? [])])
+  const types = openArtifactTypes([...builtInArtifactTypes, dagArtifactType, ...(project.artifactTypes ?? [])])
   if (!types.ok) return types
   const { now, newId } = deps
   const contentBytesMax = CONTENT_BYTES_MAX

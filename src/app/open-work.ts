@@ -80,6 +80,7 @@ import {
   reconcileMissions,
   wakeStalledMissions,
 } from '#domains/missions'
+import { deployDefinitions } from '#domains/flow'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type CommandScheduleDeps } from '#domains/command-schedules'
 import { encodeId, textId } from '#kernel/ids'
 import { readPlaces } from '#kernel/policy/destination'
@@ -93,6 +94,7 @@ import { RENEW_MS } from '#turns'
 import type { Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { keepSchedules, openMaintenance } from './maintenance.ts'
+import { type FlowOptions, type OpenedFlow, openFlow } from './open-flow.ts'
 import { createEngineRuntime, type EngineName } from './open-runtime.ts'
 import { expandProject, type Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
@@ -109,6 +111,7 @@ export type OpenedWork = {
   readonly connectors: Connectors
   readonly schedules: CommandScheduleDeps
   readonly agents: AgentDeps
+  readonly flow: OpenedFlow['deps']
   /** Starts to sync the schedules with the runtime. */
   startSchedules(): Promise<void>
   close(): Promise<void>
@@ -141,6 +144,7 @@ export type WorkOptions = {
   /** In addition to the inbox of the administrators. */
   readonly alertChannels?: readonly AlertChannel[]
   readonly onCallRole?: string | undefined
+  readonly flow?: Omit<FlowOptions, 'operators'>
   /** How far the clock of the schedules is ahead, for tests. */
   readonly scheduleAheadMs?: () => number
 }
@@ -212,6 +216,14 @@ export async function openWork(
   ]
   const memory = await openMemory({ db, ...deps, ...project.memory, forgettables })
   if (!memory.ok) return memory
+  const flow = openFlow(
+    { db, system: deps, log, works: options.works ?? true },
+    () => ({ deps: commands.deps, runtime }),
+    {
+      operators: project.operators ?? [],
+      ...options.flow,
+    },
+  )
   const definitions = [
     ...shippedPolicies,
     ...publishArtifactDefinitions,
@@ -222,6 +234,7 @@ export async function openWork(
     ...spawnDefinitions(() => agents),
     ...swarmDefinitions(() => agents),
     ...missionDefinitions(() => missions),
+    ...deployDefinitions(() => flow.deps),
     ...memoryDefinitions(memory.value),
     ...openMaintenance(() => approvals, connectors.value),
     ...connectorDefinitions(connectors.value),
@@ -313,8 +326,10 @@ export async function openWork(
   runtime.register(SWARM_KIND, traced(SWARM_KIND, openSwarmDrive(agents)), { queue: SWARM_QUEUE })
   runtime.register(MISSION_KIND, traced(MISSION_KIND, openMissionDrive(missions)), { queue: MISSION_QUEUE })
   runtime.register(FIRING_KIND, traced(FIRING_KIND, openFiringDrive(schedules)), { queue: FIRING_QUEUE })
+  flow.register(runtime, traced)
   const opened = await runtime.open()
   if (!opened.ok) {
+    await flow.close()
     await commands.close()
     return opened
   }
@@ -337,6 +352,7 @@ export async function openWork(
     every(SWEEP_MS, () => sweepMessages(commands.deps, MESSAGE_KEEP_MS), log),
     every(ABANDONED_MS, () => connectors.value.settleAbandoned({ traceId: newTraceId() }), log),
   ]
+  flow.start()
   return accept({
     runtime,
     commands: commands.deps,
@@ -346,11 +362,13 @@ export async function openWork(
     connectors: connectors.value,
     schedules,
     agents,
+    flow: flow.deps,
     async startSchedules() {
       stops.push(await keepSchedules(schedules, log))
     },
     async close() {
       await Promise.all(stops.map((stop) => stop()))
+      await flow.close()
       // Renewing continues until the last turn has ended, so that no other process takes one over.
       await commands.drain()
       await stopRenewing()

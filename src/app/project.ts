@@ -26,6 +26,7 @@ import {
   type WebhookSource,
 } from '#domains/commands'
 import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
+import type { Operator } from '#domains/flow'
 import type { MemoryOptions } from '#domains/memory'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import type { EnvironmentTerms, QueueLimits } from './queue-limits.ts'
@@ -66,6 +67,8 @@ export type Project = {
   readonly swarms?: readonly SwarmDefinition[]
   /** What works out the answers of agents, in addition to `scripted`. */
   readonly agentRuntimes?: readonly AgentRuntime[]
+  /** Operators of flow jobs, in addition to `http_poll`, `sql_transform` and `command`. */
+  readonly operators?: readonly Operator[]
   /** Sources for `vault://`, `secret://` and `keyring://` references. `env://` and `file://` are built in. */
   readonly secrets?: SecretSources
 }

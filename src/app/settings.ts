@@ -212,6 +212,16 @@ export const settings = {
     'how long signals are kept, also those that no command has waited for',
     SIGNAL_KEEP_MS,
   ),
+  dataUrl: optional(
+    'CONCORD_DATA_URL',
+    'database of published datasets (default: none)',
+    'postgres://data@db.example.com/concord_data',
+  ),
+  functionSecret: optional(
+    'CONCORD_FUNCTION_SECRET',
+    'signs the calls of functions that run flow tasks',
+    'a long secret',
+  ),
   notifyUrl: address(
     'CONCORD_NOTIFY_URL',
     'address to notify when an approval waits (default: only the inbox)',

@@ -179,6 +179,7 @@ function servedBy(config: Config, { db, schemaVersion, project, telemetry, work 
       artifacts: work.artifacts,
       schedules: work.schedules,
       agents: work.agents,
+      flow: work.flow,
       connectors: work.connectors,
       memory: work.memory,
       webhooks: project.webhooks ?? [],

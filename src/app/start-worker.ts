@@ -1,4 +1,5 @@
 /** Starts a worker, and opens what servers and workers share: project, telemetry, database, schema and the governed path. */
+import { join } from 'node:path'
 import { openSignedPost, webhookChannel } from '#domains/approvals'
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
 import { type Db, explainConnect, MAKE_ROOM, migrateUp, openDb, readConnectionRoom, sayCrowded } from '#store'
@@ -65,6 +66,7 @@ function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, '
     signalKeepMs: config.signalKeep,
     channels: receiver ? [webhookChannel(receiver)] : [],
     onCallRole: config.onCallRole,
+    flow: { dataUrl: config.dataUrl, dataFolder: join(config.home, 'datasets'), functionSecret: config.functionSecret },
     alertChannels: receiver ? [{ name: 'webhook', deliver: openSignedPost(receiver) }] : [],
   }
 }

@@ -14,6 +14,7 @@ import { commandRefusals } from '../domains/commands/refusals.ts'
 import { scheduleRefusals } from '../domains/command-schedules/refusals.ts'
 import { agentRefusals } from '../domains/agents/refusals.ts'
 import { missionRefusals } from '../domains/missions/refusals.ts'
+import { flowRefusals } from '../domains/flow/refusals.ts'
 import { apiRefusals } from '../api/refusals.ts'
 import { mcpRefusals } from '../mcp/refusals.ts'
 import { appRefusals } from '../app/refusals.ts'
@@ -35,6 +36,7 @@ export const refusalTables: RefusalTables = {
   schedules: scheduleRefusals,
   agents: agentRefusals,
   missions: missionRefusals,
+  flow: flowRefusals,
   api: apiRefusals,
   mcp: mcpRefusals,
   app: appRefusals,

@@ -8,6 +8,7 @@ test('[PLN-12] the names of the queues', () => {
     'compensations',
     'concord_default',
     'connector_calls',
+    'flow_tasks',
     'missions',
     'notifications',
     'registry_lifecycle',

@@ -26,6 +26,7 @@ export const semanticQueues: Readonly<Record<string, QueueSpec>> = {
   agent_runs: { perWorker: 16 },
   swarm_children: { perWorker: 16 },
   missions: { perWorker: 16 },
+  flow_tasks: { perWorker: 16 },
   notifications: { perWorker: 16 },
   scheduled_maintenance: { perWorker: 4 },
   compensations: { perWorker: 16 },

@@ -89,6 +89,20 @@ export const failpointNames = [
   'missions.ended',
   'missions.claim_written',
   'missions.stall_found',
+  // flow: tasks and their outbox rows are written, outbox rows are claimed or handled and not done, a task is claimed, completed, failed, reaped or queued again, an event is
+  // routed and not committed, a version is written and its pointer is not
+  'flow.tasks_created',
+  'flow.outbox_claimed',
+  'flow.outbox_handled',
+  'flow.claimed',
+  'flow.heartbeat',
+  'flow.operator_done',
+  'flow.completed',
+  'flow.failed',
+  'flow.reaped',
+  'flow.requeued',
+  'flow.routed',
+  'flow.version_written',
   // the history's archive: lines written, both files named, read back, rows deleted, committed
   'history.lines_written',
   'history.lines_named',

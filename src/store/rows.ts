@@ -659,6 +659,138 @@ export type Rows = {
     readonly deadline_at: Date | null
     readonly max_parallel: number | null
   }
+  'flow.column_lineage': {
+    readonly output_dataset_uuid: string
+    readonly output_column: string
+    readonly input_dataset_uuid: string
+    readonly input_column: string
+    readonly job_id: string | null
+  }
+  'flow.dag_current_versions': {
+    readonly org_id: string
+    readonly dag_name: string
+    readonly dag_version_id: string
+    readonly updated_at: Date
+  }
+  'flow.dag_version_datasets': {
+    readonly dag_version_id: string
+    readonly dataset_uuid: string
+    readonly dataset_version: string
+  }
+  'flow.dag_versions': {
+    readonly id: string
+    readonly org_id: string
+    readonly dag_name: string
+    readonly yaml_hash: string
+    readonly created_at: Date
+    readonly workspace_id: string
+    readonly command_id: string | null
+  }
+  'flow.dataset_partitions': {
+    readonly dataset_version: string
+    readonly partition_key: string
+    readonly materialized_at: Date
+    readonly generation: number
+    readonly task_id: string
+    readonly rows: string | null
+    readonly metrics: JsonValue
+  }
+  'flow.dataset_versions': {
+    readonly id: string
+    readonly dataset_uuid: string
+    readonly created_at: Date
+    readonly storage_location: string
+    readonly config_hash: string
+    readonly schema_hash: string | null
+    readonly range_start: string | null
+    readonly range_end: string | null
+  }
+  'flow.datasets': {
+    readonly id: string
+    readonly org_id: string
+    readonly name: string
+    readonly producer_dag_name: string
+    readonly producer_job_name: string
+    readonly producer_output_index: number
+    readonly storage: JsonValue
+    readonly read_roles: readonly string[]
+    readonly created_at: Date
+    readonly updated_at: Date
+  }
+  'flow.jobs': {
+    readonly id: string
+    readonly org_id: string
+    readonly name: string
+    readonly dag_name: string
+    readonly dag_version_id: string
+    readonly activation: 'source' | 'reactive'
+    readonly runtime: 'lambda' | 'ecs_platform' | 'ecs_udf' | 'dispatcher'
+    readonly operator: string
+    readonly source: JsonValue | null
+    readonly bootstrap: JsonValue | null
+    readonly execution_strategy: 'PerUpdate' | 'PerPartition' | null
+    readonly idle_timeout: string | null
+    readonly config: JsonValue
+    readonly config_hash: string
+    readonly input_datasets: readonly string[] | null
+    readonly output_datasets: readonly string[] | null
+    readonly update_strategy: 'append' | 'replace'
+    readonly unique_key: readonly string[] | null
+    readonly scaling: JsonValue | null
+    readonly timeout_seconds: number | null
+    readonly heartbeat_timeout_seconds: number | null
+    readonly max_attempts: number
+    readonly created_at: Date
+    readonly updated_at: Date
+    readonly inputs_when: 'any' | 'all'
+    readonly output_versions: readonly string[]
+  }
+  'flow.operator_state': {
+    readonly org_id: string
+    readonly job_id: string
+    readonly state_key: string
+    readonly state: JsonValue
+    readonly updated_at: Date
+  }
+  'flow.outbox': {
+    readonly id: string
+    readonly kind: 'enqueue_task' | 'route_event' | 'emit_lineage'
+    readonly payload: JsonValue
+    readonly status: 'Pending' | 'Processing' | 'Done' | 'Failed'
+    readonly available_at: Date
+    readonly attempts: number
+    readonly last_error: string | null
+    readonly created_at: Date
+    readonly processed_at: Date | null
+  }
+  'flow.task_inputs': {
+    readonly task_id: string
+    readonly input_dataset_uuid: string
+    readonly input_partition_key: string
+    readonly input_version: Date
+  }
+  'flow.tasks': {
+    readonly id: string
+    readonly job_id: string
+    readonly dedupe_key: string | null
+    readonly status: 'Queued' | 'Running' | 'Completed' | 'Failed' | 'Canceled'
+    readonly attempt: number
+    readonly partitions: readonly string[] | null
+    readonly input_versions: JsonValue | null
+    readonly outputs: JsonValue | null
+    readonly worker_id: string | null
+    readonly lease_token: string | null
+    readonly lease_expires_at: Date | null
+    readonly last_heartbeat: Date | null
+    readonly started_at: Date | null
+    readonly completed_at: Date | null
+    readonly next_retry_at: Date | null
+    readonly error_message: string | null
+    readonly created_at: Date
+    readonly caused_by: JsonValue | null
+    readonly memo_of: string | null
+    readonly command_id: string | null
+  }
   'identity.access_version': {
     readonly only_row: boolean
     readonly version: string

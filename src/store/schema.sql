@@ -249,6 +249,19 @@ AS $function$
     as e(id, type, purpose, payload, actor, tool_name, latency_ms, token_usage, cost_units, n)
 $function$;
 
+create schema flow;
+grant usage on schema flow to concord_app;
+grant usage on schema flow to concord_engine;
+create domain flow.activation as text constraint activation_ck CHECK ((VALUE = ANY (ARRAY['source'::text, 'reactive'::text])));
+create domain flow.execution_strategy as text constraint execution_strategy_ck CHECK ((VALUE = ANY (ARRAY['PerUpdate'::text, 'PerPartition'::text])));
+create domain flow.inputs_when as text constraint inputs_when_ck CHECK ((VALUE = ANY (ARRAY['any'::text, 'all'::text])));
+create domain flow.job_runtime as text constraint job_runtime_ck CHECK ((VALUE = ANY (ARRAY['lambda'::text, 'ecs_platform'::text, 'ecs_udf'::text, 'dispatcher'::text])));
+create domain flow.outbox_kind as text constraint outbox_kind_ck CHECK ((VALUE = ANY (ARRAY['enqueue_task'::text, 'route_event'::text, 'emit_lineage'::text])));
+create domain flow.outbox_status as text constraint outbox_status_ck CHECK ((VALUE = ANY (ARRAY['Pending'::text, 'Processing'::text, 'Done'::text, 'Failed'::text])));
+create domain flow.task_status as text constraint task_status_ck CHECK ((VALUE = ANY (ARRAY['Queued'::text, 'Running'::text, 'Completed'::text, 'Failed'::text, 'Canceled'::text])));
+create domain flow.update_strategy as text constraint update_strategy_ck CHECK ((VALUE = ANY (ARRAY['append'::text, 'replace'::text])));
+create sequence flow.outbox_id_seq;
+
 create schema identity;
 grant usage on schema identity to concord_app;
 grant usage on schema identity to concord_engine;
@@ -1361,6 +1374,316 @@ comment on column concord.swarm_runs.definition is 'The swarm as it was declared
 comment on column concord.swarm_runs.plan is 'The agents to start, as the planner returned them; null until then.';
 comment on column concord.swarm_runs.joined is 'The five fields of the join and the runs that lost.';
 comment on column concord.swarm_runs.end_reason is 'Why it ends. Set before the end: its agents are stopped in between.';
+
+create table flow.column_lineage (
+  output_dataset_uuid uuid                not null,
+  output_column       concord.filled_text not null,
+  input_dataset_uuid  uuid                not null,
+  input_column        concord.filled_text not null,
+  job_id              uuid,
+  constraint column_lineage_pk PRIMARY KEY (output_dataset_uuid, output_column, input_dataset_uuid, input_column),
+  constraint column_lineage_input_fk FOREIGN KEY (input_dataset_uuid) REFERENCES flow.datasets(id),
+  constraint column_lineage_job_fk FOREIGN KEY (job_id) REFERENCES flow.jobs(id),
+  constraint column_lineage_output_fk FOREIGN KEY (output_dataset_uuid) REFERENCES flow.datasets(id)
+);
+CREATE INDEX column_lineage_input_ix ON flow.column_lineage USING btree (input_dataset_uuid, input_column);
+alter table flow.column_lineage enable row level security, force row level security;
+create policy column_lineage_app on flow.column_lineage as permissive for select to concord_app using ((EXISTS ( SELECT
+   FROM flow.datasets d
+  WHERE (d.id = column_lineage.output_dataset_uuid)))) with check ();
+create policy column_lineage_engine on flow.column_lineage as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on flow.column_lineage to concord_engine;
+grant select on flow.column_lineage to concord_app;
+comment on table flow.column_lineage is 'From which input column each output column comes, as the job declares it.';
+
+create table flow.dag_current_versions (
+  org_id         uuid                not null,
+  dag_name       concord.filled_text not null,
+  dag_version_id uuid                not null,
+  updated_at     concord.finite_time not null default now(),
+  constraint dag_current_versions_pk PRIMARY KEY (org_id, dag_name),
+  constraint dag_current_versions_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint dag_current_versions_version_fk FOREIGN KEY (org_id, dag_name, dag_version_id) REFERENCES flow.dag_versions(org_id, dag_name, id)
+);
+CREATE INDEX dag_current_versions_version_ix ON flow.dag_current_versions USING btree (dag_version_id);
+alter table flow.dag_current_versions enable row level security, force row level security;
+create policy dag_current_versions_app on flow.dag_current_versions as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
+create policy dag_current_versions_engine on flow.dag_current_versions as permissive for all to concord_engine using (true) with check (true);
+grant delete, insert, select, update on flow.dag_current_versions to concord_engine;
+grant select on flow.dag_current_versions to concord_app;
+comment on table flow.dag_current_versions is 'The version of each DAG that serves reads and dispatch.';
+
+create table flow.dag_version_datasets (
+  dag_version_id  uuid not null,
+  dataset_uuid    uuid not null,
+  dataset_version uuid not null,
+  constraint dag_version_datasets_pk PRIMARY KEY (dag_version_id, dataset_uuid),
+  constraint dag_version_datasets_dag_fk FOREIGN KEY (dag_version_id) REFERENCES flow.dag_versions(id),
+  constraint dag_version_datasets_dataset_fk FOREIGN KEY (dataset_uuid) REFERENCES flow.datasets(id),
+  constraint dag_version_datasets_version_fk FOREIGN KEY (dataset_uuid, dataset_version) REFERENCES flow.dataset_versions(dataset_uuid, id)
+);
+CREATE INDEX dag_version_datasets_dataset_ix ON flow.dag_version_datasets USING btree (dataset_uuid, dataset_version);
+alter table flow.dag_version_datasets enable row level security, force row level security;
+create policy dag_version_datasets_app on flow.dag_version_datasets as permissive for select to concord_app using ((EXISTS ( SELECT
+   FROM flow.datasets d
+  WHERE (d.id = dag_version_datasets.dataset_uuid)))) with check ();
+create policy dag_version_datasets_engine on flow.dag_version_datasets as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on flow.dag_version_datasets to concord_engine;
+grant select on flow.dag_version_datasets to concord_app;
+comment on table flow.dag_version_datasets is 'The dataset version that readers of a DAG version see.';
+
+create table flow.dag_versions (
+  id           uuid                not null default gen_random_uuid(),
+  org_id       uuid                not null,
+  dag_name     concord.filled_text not null,
+  yaml_hash    concord.filled_text not null,
+  created_at   concord.finite_time not null default now(),
+  workspace_id uuid                not null,
+  command_id   uuid,
+  constraint dag_versions_pk PRIMARY KEY (id),
+  constraint dag_versions_dag_uq UNIQUE (org_id, dag_name, id),
+  constraint dag_versions_yaml_uq UNIQUE (org_id, dag_name, yaml_hash),
+  constraint dag_versions_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint dag_versions_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint dag_versions_workspace_fk FOREIGN KEY (org_id, workspace_id) REFERENCES identity.workspaces(org_id, id)
+);
+alter table flow.dag_versions enable row level security, force row level security;
+create policy dag_versions_app on flow.dag_versions as permissive for select to concord_app using (((org_id = ( SELECT identity.current_org_id() AS current_org_id)) AND (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text) IS NOT NULL))) with check ();
+create policy dag_versions_engine on flow.dag_versions as permissive for all to concord_engine using (true) with check (true);
+grant insert, select on flow.dag_versions to concord_engine;
+grant select on flow.dag_versions to concord_app;
+comment on table flow.dag_versions is 'The versions of each DAG: one per content of its YAML, never changed.';
+
+create table flow.dataset_partitions (
+  dataset_version uuid                   not null,
+  partition_key   concord.filled_text    not null,
+  materialized_at concord.finite_time    not null,
+  generation      concord.count_from_one not null,
+  task_id         uuid                   not null,
+  rows            bigint,
+  metrics         concord.object_json    not null default '{}'::jsonb,
+  constraint dataset_partitions_pk PRIMARY KEY (dataset_version, partition_key),
+  constraint dataset_partitions_task_fk FOREIGN KEY (task_id) REFERENCES flow.tasks(id),
+  constraint dataset_partitions_version_fk FOREIGN KEY (dataset_version) REFERENCES flow.dataset_versions(id)
+) with (fillfactor=70);
+CREATE INDEX dataset_partitions_task_ix ON flow.dataset_partitions USING btree (task_id);
+alter table flow.dataset_partitions enable row level security, force row level security;
+create policy dataset_partitions_app on flow.dataset_partitions as permissive for select to concord_app using ((EXISTS ( SELECT
+   FROM flow.tasks t
+  WHERE (t.id = dataset_partitions.task_id)))) with check ();
+create policy dataset_partitions_engine on flow.dataset_partitions as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on flow.dataset_partitions to concord_engine;
+grant select on flow.dataset_partitions to concord_app;
+comment on table flow.dataset_partitions is 'What is materialised in each dataset version. The generation counts how often.';
+
+create table flow.dataset_versions (
+  id               uuid                not null default gen_random_uuid(),
+  dataset_uuid     uuid                not null,
+  created_at       concord.finite_time not null default now(),
+  storage_location concord.filled_text not null,
+  config_hash      concord.filled_text not null,
+  schema_hash      text,
+  range_start      bigint,
+  range_end        bigint,
+  constraint dataset_versions_pk PRIMARY KEY (id),
+  constraint dataset_versions_config_uq UNIQUE NULLS NOT DISTINCT (dataset_uuid, config_hash, range_start, range_end),
+  constraint dataset_versions_dataset_uq UNIQUE (dataset_uuid, id),
+  constraint dataset_versions_dataset_fk FOREIGN KEY (dataset_uuid) REFERENCES flow.datasets(id),
+  constraint dataset_versions_range_ck CHECK ((((range_start IS NULL) = (range_end IS NULL)) AND COALESCE((range_start <= range_end), true)))
+);
+alter table flow.dataset_versions enable row level security, force row level security;
+create policy dataset_versions_app on flow.dataset_versions as permissive for select to concord_app using ((EXISTS ( SELECT
+   FROM flow.datasets d
+  WHERE (d.id = dataset_versions.dataset_uuid)))) with check ();
+create policy dataset_versions_engine on flow.dataset_versions as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on flow.dataset_versions to concord_engine;
+grant select on flow.dataset_versions to concord_app;
+comment on table flow.dataset_versions is 'The versions of a dataset. A rebuilt one is written beside the one that serves.';
+
+create table flow.datasets (
+  id                    uuid                    not null default gen_random_uuid(),
+  org_id                uuid                    not null,
+  name                  concord.filled_text     not null,
+  producer_dag_name     concord.filled_text     not null,
+  producer_job_name     concord.filled_text     not null,
+  producer_output_index concord.count_from_zero not null,
+  storage               concord.object_json     not null default '{}'::jsonb,
+  read_roles            text[]                  not null default '{}'::text[],
+  created_at            concord.finite_time     not null default now(),
+  updated_at            concord.finite_time     not null default now(),
+  constraint datasets_pk PRIMARY KEY (id),
+  constraint datasets_name_uq UNIQUE (org_id, name),
+  constraint datasets_producer_uq UNIQUE (org_id, producer_dag_name, producer_job_name, producer_output_index),
+  constraint datasets_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id)
+);
+alter table flow.datasets enable row level security, force row level security;
+create policy datasets_app on flow.datasets as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
+create policy datasets_engine on flow.datasets as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on flow.datasets to concord_engine;
+grant select on flow.datasets to concord_app;
+comment on table flow.datasets is 'The datasets of an org. A name is one UUID for ever, and has one producer.';
+
+create table flow.jobs (
+  id                        uuid                    not null default gen_random_uuid(),
+  org_id                    uuid                    not null,
+  name                      concord.filled_text     not null,
+  dag_name                  concord.filled_text     not null,
+  dag_version_id            uuid                    not null,
+  activation                flow.activation         not null,
+  runtime                   flow.job_runtime        not null,
+  operator                  concord.filled_text     not null,
+  source                    concord.object_json,
+  bootstrap                 concord.object_json,
+  execution_strategy        flow.execution_strategy,
+  idle_timeout              concord.filled_text,
+  config                    concord.object_json     not null default '{}'::jsonb,
+  config_hash               concord.filled_text     not null,
+  input_datasets            text[],
+  output_datasets           text[],
+  update_strategy           flow.update_strategy    not null,
+  unique_key                text[],
+  scaling                   concord.object_json,
+  timeout_seconds           concord.count_from_one,
+  heartbeat_timeout_seconds concord.count_from_one,
+  max_attempts              concord.count_from_one  not null default 3,
+  created_at                concord.finite_time     not null default now(),
+  updated_at                concord.finite_time     not null default now(),
+  inputs_when               flow.inputs_when        not null default 'any'::text,
+  output_versions           uuid[]                  not null default '{}'::uuid[],
+  constraint jobs_pk PRIMARY KEY (id),
+  constraint jobs_name_uq UNIQUE (dag_version_id, name),
+  constraint jobs_org_uq UNIQUE (org_id, id),
+  constraint jobs_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint jobs_version_fk FOREIGN KEY (org_id, dag_name, dag_version_id) REFERENCES flow.dag_versions(org_id, dag_name, id),
+  constraint jobs_activation_ck CHECK (
+CASE activation
+    WHEN 'source'::text THEN ((source IS NOT NULL) AND (execution_strategy IS NULL) AND (idle_timeout IS NULL) AND (cardinality(COALESCE(input_datasets, '{}'::text[])) = 0))
+    ELSE ((source IS NULL) AND (bootstrap IS NULL) AND (execution_strategy IS NOT NULL) AND (cardinality(COALESCE(input_datasets, '{}'::text[])) > 0))
+END),
+  constraint jobs_outputs_ck CHECK ((cardinality(output_versions) = cardinality(COALESCE(output_datasets, '{}'::text[])))),
+  constraint jobs_unique_key_ck CHECK ((((update_strategy)::text <> 'append'::text) OR (cardinality(COALESCE(unique_key, '{}'::text[])) > 0)))
+);
+CREATE INDEX idx_jobs_dag_version ON flow.jobs USING btree (dag_version_id);
+CREATE INDEX jobs_dag_ix ON flow.jobs USING btree (org_id, dag_name, name);
+CREATE INDEX jobs_input_datasets_ix ON flow.jobs USING gin (input_datasets);
+alter table flow.jobs enable row level security, force row level security;
+create policy jobs_app on flow.jobs as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
+create policy jobs_engine on flow.jobs as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on flow.jobs to concord_engine;
+grant select on flow.jobs to concord_app;
+comment on table flow.jobs is 'The jobs of each version of a DAG: one row per job and version.';
+comment on column flow.jobs.output_versions is 'The dataset versions that its tasks write, by output index.';
+
+create table flow.operator_state (
+  org_id     uuid                not null,
+  job_id     uuid                not null,
+  state_key  concord.filled_text not null default 'default'::text,
+  state      concord.object_json not null default '{}'::jsonb,
+  updated_at concord.finite_time not null default now(),
+  constraint operator_state_pk PRIMARY KEY (org_id, job_id, state_key),
+  constraint operator_state_job_fk FOREIGN KEY (org_id, job_id) REFERENCES flow.jobs(org_id, id),
+  constraint operator_state_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id)
+);
+alter table flow.operator_state enable row level security, force row level security;
+create policy operator_state_app on flow.operator_state as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
+create policy operator_state_engine on flow.operator_state as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on flow.operator_state to concord_engine;
+grant select on flow.operator_state to concord_app;
+comment on table flow.operator_state is 'What an operator remembers between tasks. It is written with the completion of the task that changed it.';
+
+create table flow.outbox (
+  id           bigint                  not null default nextval('flow.outbox_id_seq'::regclass),
+  kind         flow.outbox_kind        not null,
+  payload      concord.object_json     not null,
+  status       flow.outbox_status      not null default 'Pending'::text,
+  available_at concord.finite_time     not null default now(),
+  attempts     concord.count_from_zero not null default 0,
+  last_error   text,
+  created_at   concord.finite_time     not null default now(),
+  processed_at concord.finite_time,
+  constraint outbox_pk PRIMARY KEY (id),
+  constraint outbox_processed_ck CHECK ((((status)::text = 'Done'::text) = (processed_at IS NOT NULL)))
+) with (fillfactor=70);
+CREATE INDEX idx_outbox_pending ON flow.outbox USING btree (status, available_at) WHERE ((status)::text = 'Pending'::text);
+CREATE INDEX outbox_lineage_ix ON flow.outbox USING btree (id) WHERE ((kind)::text = 'emit_lineage'::text);
+CREATE INDEX outbox_processing_ix ON flow.outbox USING btree (available_at) WHERE ((status)::text = 'Processing'::text);
+alter table flow.outbox enable row level security, force row level security;
+create policy outbox_app on flow.outbox as permissive for select to concord_app using (((EXISTS ( SELECT
+   FROM flow.tasks t
+  WHERE (t.id = (((outbox.payload)::jsonb ->> 'task_id'::text))::uuid))) OR (EXISTS ( SELECT
+   FROM flow.datasets d
+  WHERE (d.id = (((outbox.payload)::jsonb ->> 'dataset_uuid'::text))::uuid))))) with check ();
+create policy outbox_engine on flow.outbox as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on flow.outbox to concord_engine;
+grant select on flow.outbox to concord_app;
+comment on table flow.outbox is 'Effects that follow a commit, at least once. A claim moves available_at forward: that time is its fence.';
+
+create table flow.task_inputs (
+  task_id             uuid                not null,
+  input_dataset_uuid  uuid                not null,
+  input_partition_key text                not null,
+  input_version       concord.finite_time not null,
+  constraint task_inputs_pk PRIMARY KEY (task_id, input_dataset_uuid, input_partition_key),
+  constraint task_inputs_dataset_fk FOREIGN KEY (input_dataset_uuid) REFERENCES flow.datasets(id),
+  constraint task_inputs_task_fk FOREIGN KEY (task_id) REFERENCES flow.tasks(id)
+);
+CREATE INDEX task_inputs_dataset_ix ON flow.task_inputs USING btree (input_dataset_uuid, input_partition_key);
+alter table flow.task_inputs enable row level security, force row level security;
+create policy task_inputs_app on flow.task_inputs as permissive for select to concord_app using ((EXISTS ( SELECT
+   FROM flow.tasks t
+  WHERE (t.id = task_inputs.task_id)))) with check ();
+create policy task_inputs_engine on flow.task_inputs as permissive for all to concord_engine using (true) with check (true);
+grant insert, select on flow.task_inputs to concord_engine;
+grant select on flow.task_inputs to concord_app;
+comment on table flow.task_inputs is 'What each task read: the partition, and when it was materialised.';
+
+create table flow.tasks (
+  id               uuid                   not null default gen_random_uuid(),
+  job_id           uuid                   not null,
+  dedupe_key       concord.filled_text,
+  status           flow.task_status       not null default 'Queued'::text,
+  attempt          concord.count_from_one not null default 1,
+  partitions       text[],
+  input_versions   concord.object_json,
+  outputs          concord.list_json,
+  worker_id        text,
+  lease_token      uuid,
+  lease_expires_at concord.finite_time,
+  last_heartbeat   concord.finite_time,
+  started_at       concord.finite_time,
+  completed_at     concord.finite_time,
+  next_retry_at    concord.finite_time,
+  error_message    text,
+  created_at       concord.finite_time    not null default now(),
+  caused_by        concord.object_json,
+  memo_of          uuid,
+  command_id       uuid,
+  constraint tasks_pk PRIMARY KEY (id),
+  constraint tasks_command_fk FOREIGN KEY (command_id) REFERENCES concord.commands(command_id),
+  constraint tasks_job_fk FOREIGN KEY (job_id) REFERENCES flow.jobs(id),
+  constraint tasks_memo_fk FOREIGN KEY (memo_of) REFERENCES flow.tasks(id),
+  constraint tasks_ended_ck CHECK ((((status)::text = ANY (ARRAY['Completed'::text, 'Canceled'::text])) = (completed_at IS NOT NULL))),
+  constraint tasks_free_ck CHECK ((((status)::text <> ALL (ARRAY['Queued'::text, 'Canceled'::text])) OR ((worker_id IS NULL) AND (lease_token IS NULL) AND (lease_expires_at IS NULL)))),
+  constraint tasks_lease_ck CHECK ((((status)::text <> 'Running'::text) OR ((worker_id IS NOT NULL) AND (lease_token IS NOT NULL) AND (lease_expires_at IS NOT NULL) AND (started_at IS NOT NULL)))),
+  constraint tasks_memo_ck CHECK (((memo_of IS NULL) OR ((status)::text = 'Completed'::text))),
+  constraint tasks_retry_ck CHECK (((next_retry_at IS NULL) OR ((status)::text = 'Failed'::text)))
+) with (fillfactor=70);
+CREATE INDEX idx_tasks_lease_expiry ON flow.tasks USING btree (lease_expires_at) WHERE ((status)::text = 'Running'::text);
+CREATE INDEX idx_tasks_next_retry ON flow.tasks USING btree (next_retry_at) WHERE ((status)::text = 'Failed'::text);
+CREATE INDEX idx_tasks_status ON flow.tasks USING btree (status) WHERE ((status)::text = ANY (ARRAY['Queued'::text, 'Running'::text]));
+CREATE INDEX tasks_queued_ix ON flow.tasks USING btree (job_id, created_at, id) WHERE ((status)::text = 'Queued'::text);
+CREATE INDEX tasks_running_ix ON flow.tasks USING btree (job_id) WHERE ((status)::text = 'Running'::text);
+CREATE UNIQUE INDEX idx_tasks_job_dedupe ON flow.tasks USING btree (job_id, dedupe_key) WHERE (dedupe_key IS NOT NULL);
+alter table flow.tasks enable row level security, force row level security;
+create policy tasks_app on flow.tasks as permissive for select to concord_app using ((EXISTS ( SELECT
+   FROM flow.jobs j
+  WHERE (j.id = tasks.job_id)))) with check ();
+create policy tasks_engine on flow.tasks as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on flow.tasks to concord_engine;
+grant select on flow.tasks to concord_app;
+comment on table flow.tasks is 'The executions of jobs. A failed task without next_retry_at is final.';
+comment on column flow.tasks.caused_by is 'The event, due time or request that made it.';
+comment on column flow.tasks.command_id is 'The governed command that does the work of this attempt.';
 
 create table identity.access_version (
   only_row boolean not null default true,

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../src/store/statement.ts'
 import { budgetRows } from './budget-rows.ts'
+import { flowRows, putFlowRows } from './flow-rows.ts'
 import { missionRows, putMissionRows } from './mission-rows.ts'
 
 export type Row = Readonly<Record<string, unknown>>
@@ -48,6 +49,11 @@ const worldIds = [
   'account',
   'mission',
   'task',
+  'dag',
+  'job',
+  'dataset',
+  'dataset_version',
+  'flow_task',
 ] as const
 export type StoreRows = Readonly<Record<(typeof worldIds)[number], string>>
 
@@ -333,6 +339,7 @@ export const rowsOf = {
     seen_at: '2026-05-01Z',
   }),
   ...missionRows,
+  ...flowRows,
 } as const satisfies Record<string, (world: StoreRows) => Row>
 
 export type TableName = keyof typeof rowsOf
@@ -376,5 +383,6 @@ export async function insertStoreRows(sql: Asks, world: StoreRows = aStoreRowsOf
   await put('concord.notification_reads')
   await put('concord.connector_definitions')
   await putMissionRows(put, world)
+  await putFlowRows(put, world)
   return world
 }

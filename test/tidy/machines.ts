@@ -47,8 +47,6 @@ const withoutTable: readonly string[] = [
   'colony-review',
   'colony-task',
   'colony-proposal',
-  'flow-task',
-  'flow-outbox',
 ]
 
 const dumpPath = 'src/store/schema.sql'

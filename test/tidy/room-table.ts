@@ -126,11 +126,7 @@ export const rooms: readonly Room[] = [
   },
   { name: 'domains/missions', enters: withAgents, packages: domain },
   { name: 'domains/colony', enters: withAgents, packages: domain },
-  {
-    name: 'domains/flow',
-    enters: [...ground, 'domains/identity', 'domains/artifacts'],
-    packages: [...domain, 'yaml'],
-  },
+  { name: 'domains/flow', enters: withCommands, packages: [...domain, 'node:fs/promises'] },
   // Data only: the refusal tables of all rooms.
   { name: 'refusals', enters: ['kernel'], packages: [] },
   { name: 'api', enters: [...allDomains, 'refusals'], packages: ['hono', '@hono/*', 'zod', 'node:*'] },

@@ -284,7 +284,7 @@ breakEveryRule(
 )
 
 /** Everything else of a run may change while it works. */
-const changing = ['agent_run_id', 'status', 'step_count', 'metadata', 'labels', 'end_reason', 'cost_units']
+const changing = ['agent_run_id', 'status', 'step_count', 'metadata', 'labels', 'end_reason', 'cost_units', 'erasures']
 const times = ['created_at', 'started_at', 'completed_at', 'cancelled_at', 'run_after', 'turn_token', 'turn_until']
 
 test('[SWM-31] no column that says what a run may do can be changed, and a label stays: the database refuses', async () => {

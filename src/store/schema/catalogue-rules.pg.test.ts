@@ -9,6 +9,7 @@ import { commandMachine, effectMachine } from '#kernel/machines/command'
 import { connectorInvocationMachine } from '#kernel/machines/connector-invocation'
 import { memoryCandidateMachine, memoryRecordMachine } from '#kernel/machines/memory'
 import { missionRunMachine, missionTaskMachine } from '#kernel/machines/mission'
+import { flowOutboxMachine, flowTaskMachine } from '#kernel/machines/flow'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertStoreRows } from '#test/store-rows'
@@ -150,7 +151,7 @@ describe('rules of the whole schema', () => {
     assert.deepEqual(loose, [])
   })
 
-  test('[PER-10] status columns hold exactly the states of their machines', () => {
+  test('[PER-10] [FLOW-054] [FLOW-080] status columns hold exactly the states of their machines', () => {
     const machines: readonly (readonly [string, Machine])[] = [
       ['concord.commands', commandMachine],
       ['concord.domain_effects', effectMachine],
@@ -161,6 +162,8 @@ describe('rules of the whole schema', () => {
       ['concord.agent_runs', agentRunMachine],
       ['concord.memory_records', memoryRecordMachine],
       ['concord.memory_candidates', memoryCandidateMachine],
+      ['flow.tasks', flowTaskMachine],
+      ['flow.outbox', flowOutboxMachine],
     ]
     for (const [table, machine] of machines)
       assert.deepEqual(closedList(table, 'status')?.sort(), [...statesOf(machine)].sort(), table)
@@ -291,6 +294,7 @@ describe('rules of the whole schema', () => {
       [
         'grant delete, insert, select, update on concord.signal_waits to concord_engine',
         'grant delete, insert, select, update on concord.signals to concord_engine',
+        'grant delete, insert, select, update on flow.dag_current_versions to concord_engine',
         'grant delete, insert, select on identity.org_role_memberships to concord_engine',
       ],
     )

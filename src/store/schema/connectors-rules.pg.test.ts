@@ -3,6 +3,7 @@ import { breakEveryRule } from '#test/broken-rows'
 
 const table = 'concord.connector_invocations'
 const done = { status: 'succeeded', completed_at: '2026-05-01Z' }
+const modelCall = 'agent:00000000-0000-7000-8000-000000000001:model:1:1'
 const failed = { status: 'failed', completed_at: '2026-05-01Z' }
 
 breakEveryRule(
@@ -34,6 +35,12 @@ breakEveryRule(
       constraint: 'connector_invocations_error_class_ck',
       table,
       by: [failed, { ...done, error_class: 'timeout' }],
+    },
+    {
+      constraint: 'connector_invocations_model_try_uq',
+      table,
+      given: { idempotency_key: modelCall, attempt: 1 },
+      by: { idempotency_key: modelCall, attempt: 1 },
     },
     { constraint: 'error_class_ck', table, by: { ...failed, error_class: 'oops' } },
     {

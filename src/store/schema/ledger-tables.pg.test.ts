@@ -120,7 +120,7 @@ const printed: readonly Printed[] = [
       spawn_depth integer! = 0, model_config jsonb! = '{}'::jsonb, runtime_config jsonb! = '{}'::jsonb, metadata jsonb! = '{}'::jsonb,
       created_at at! = now(), started_at at, completed_at at, cancelled_at at`,
     added: `workspace_id, manifest, manifest_hash, authority_hash, parent_authority_hash, forbidden_tools, delegable_tools, termination, labels,
-      end_reason, cost_units, deadline_at, budget_account_id, invocation_id, ${turn}`,
+      end_reason, cost_units, deadline_at, budget_account_id, invocation_id, erasures, ${turn}`,
     indexes: [
       'idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id)',
       'idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id)',

@@ -26,6 +26,8 @@ export type YamlFile = {
   readonly value: JsonObject
   /** The line of a field, or of the closest enclosing field in the file. */
   lineOf(steps: readonly (string | number)[]): number
+  /** The same with its column. */
+  placeOf(steps: readonly (string | number)[]): { readonly line: number; readonly column: number }
 }
 
 export function readYaml(file: string, bytes: Uint8Array): Decision<YamlFile> {
@@ -89,11 +91,11 @@ function parse(file: string, text: string): Decision<YamlFile> {
   if (!guarded.ok) return { ...guarded, reason: `${file}: ${guarded.reason}` }
   const isObject = typeof guarded.value === 'object' && guarded.value !== null && !Array.isArray(guarded.value)
   if (!isObject) return refuse('yaml_syntax', `${file} is not a mapping.`)
-  return accept({
-    file,
-    value: guarded.value as JsonObject,
-    lineOf: (steps) => lineCounter.linePos(offsetOf(document, steps)).line,
-  })
+  const placeOf = (steps: readonly (string | number)[]) => {
+    const { line, col: column } = lineCounter.linePos(offsetOf(document, steps))
+    return { line, column }
+  }
+  return accept({ file, value: guarded.value as JsonObject, lineOf: (steps) => placeOf(steps).line, placeOf })
 }
 
 function offsetOf(document: Document.Parsed, steps: readonly (string | number)[]): number {
