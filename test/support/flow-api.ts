@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { Api } from '../../src/api/api.ts'
-import { openArtifactTypes, openDiskStore } from '../../src/domains/artifacts/index.ts'
+import { type ArtifactDeps, openArtifactTypes, openDiskStore } from '../../src/domains/artifacts/index.ts'
 import { undoDefinitions } from '../../src/domains/commands/index.ts'
 import {
   dagArtifactType,
@@ -17,7 +17,7 @@ import {
   type Operator,
 } from '../../src/domains/flow/index.ts'
 import { decodeId } from '../../src/kernel/ids.ts'
-import { type Notices, openNotices } from '../../src/store/index.ts'
+import { openNotices } from '../../src/store/index.ts'
 import { call, openTestApi, type TestApi } from './api.ts'
 import { CONTENT_BYTES_MAX } from './artifacts.ts'
 import { openRoomOn, type TestRoom } from './commands.ts'
@@ -31,7 +31,6 @@ export type FlowApi = {
   readonly app: Api
   readonly room: TestRoom
   readonly deps: FlowDeps
-  readonly notices: Notices
   post(path: string, body?: unknown, key?: string): Promise<Answer>
   get(path: string, key?: string): Promise<Answer>
   /** Submits a command over HTTP and runs it to its end. Returns its id and its status. */
@@ -49,7 +48,13 @@ export async function openFlowApi(more: Partial<FlowDeps> = {}, operators: reado
   const folder = await mkdtemp(join(tmpdir(), 'concord-flow-'))
   const { db, now, newId } = api.world
   const store = openDiskStore({ folder, newId, contentBytesMax: CONTENT_BYTES_MAX })
-  const artifacts = { db, now, newId, types: accepted(openArtifactTypes([dagArtifactType])), stores: [store] }
+  const artifacts: ArtifactDeps = {
+    db,
+    now,
+    newId,
+    types: accepted(openArtifactTypes([dagArtifactType])),
+    stores: [store],
+  }
   const room: TestRoom = openRoomOn(
     api.world,
     api.ours,
@@ -83,7 +88,6 @@ export async function openFlowApi(more: Partial<FlowDeps> = {}, operators: reado
     app,
     room,
     deps,
-    notices,
     post: (path, body, key = writer) => ask('POST', path, key, body),
     get: (path, key = writer) => ask('GET', path, key),
     async command(task_name, payload) {

@@ -91,10 +91,14 @@ export const flowEventView = z.object({ is_new: z.boolean().meta({ example: true
 
 export const fetchFlowTaskBody = z.strictObject(held).meta({ id: 'FetchFlowTask' })
 
+export const flowTaskStatus = z
+  .enum(['Queued', 'Running', 'Completed', 'Failed', 'Canceled'])
+  .meta({ example: 'Running' })
+
 export const heldFlowTaskView = z
   .object({
     task_id: idView('flow_task'),
-    status: z.enum(['Queued', 'Running', 'Completed', 'Failed', 'Canceled']).meta({ example: 'Running' }),
+    status: flowTaskStatus,
     attempt: z.int().meta({ example: 1 }),
     lease_expires_at: timeView().nullable(),
     next_retry_at: timeView('When the next attempt begins; null if there is none.').nullable(),
