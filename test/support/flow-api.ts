@@ -24,7 +24,7 @@ import { openRoomOn, type TestRoom } from './commands.ts'
 import { accepted } from './tenant.ts'
 
 export type Body = Record<string, unknown>
-export type Answer = { readonly status: number; readonly body: Body }
+type Answer = { readonly status: number; readonly body: Body }
 
 export type FlowApi = {
   readonly api: TestApi
