@@ -33,7 +33,7 @@ export type FlowOptions = {
   readonly dataUrl?: string | undefined
   /** The folder of file datasets. */
   readonly dataFolder?: string | undefined
-  /** Signs the calls of functions. */
+  /** Signs the calls of functions; without it a DAG with the runtime `lambda` is refused. */
   readonly functionSecret?: string | undefined
 }
 
@@ -54,7 +54,7 @@ const POOL_MAX = 4
 
 const noData = (reason: string): DataStore => {
   const refuse = () => Promise.reject(new Error(reason))
-  return { writeRows: refuse, readRows: refuse, select: refuse, putFile: refuse, getFile: refuse, listFiles: refuse }
+  return { writeRows: refuse, readRows: refuse, putFile: refuse, getFile: refuse, listFiles: refuse }
 }
 
 export function openFlow(
@@ -65,7 +65,7 @@ export function openFlow(
     works,
   }: { readonly db: Db; readonly system: SystemDeps; readonly log: Log; readonly works: boolean },
   commands: () => { readonly deps: CommandDeps; readonly runtime: Runtime },
-  { operators, dataUrl, dataFolder = '.', functionSecret = '' }: FlowOptions,
+  { operators, dataUrl, dataFolder = '.', functionSecret }: FlowOptions,
 ): OpenedFlow {
   const onError = (error: unknown) => log.warn({ err: error }, 'the notices of flow were interrupted')
   const notices = openNotices(db, { onError })
@@ -85,12 +85,14 @@ export function openFlow(
     data: dataDb ? openPostgresData(dataDb, dataFolder) : noData('No data store is set: set CONCORD_DATA_URL.'),
     announce: (channel) => notices.announce(channel),
     keepAlive: (everyMs, beat) => every(everyMs, beat, log),
-    callFunction: (url, body, signal) =>
-      openSignedPost({ url, secret: Buffer.from(functionSecret), fetch, now: system.now })(
-        `${body.task_id}:${body.attempt}`,
-        body,
-        signal,
-      ),
+    ...(functionSecret !== undefined && {
+      callFunction: (url, body, signal) =>
+        openSignedPost({ url, secret: Buffer.from(functionSecret), fetch, now: system.now })(
+          `${body.task_id}:${body.attempt}`,
+          body,
+          signal,
+        ),
+    }),
     stopping: stopping.signal,
   }
   return {
