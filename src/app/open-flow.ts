@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { openSignedPost } from '#domains/approvals'
 import type { CommandDeps } from '#domains/commands'
+import { httpReachOf, openGuardedFetch } from '#domains/connectors'
 import {
   arrangeSources,
   type DataStore,
@@ -57,6 +58,19 @@ const noData = (reason: string): DataStore => {
   return { writeRows: refuse, readRows: refuse, putFile: refuse, getFile: refuse, listFiles: refuse }
 }
 
+const ANSWER_BYTES_MAX = 16 * 1_048_576
+
+/** Whoever deploys a DAG names the address, so it is one of the public internet over HTTPS, and never one of this network. */
+const fetchPublic: Parameters<typeof openOperators>[1] = (url, { signal, headers }) =>
+  openGuardedFetch({
+    reach: httpReachOf(new URL(url)),
+    headers,
+    signal,
+    bytesMax: ANSWER_BYTES_MAX,
+    // What is thrown says enough.
+    onFailure: () => {},
+  })(url)
+
 export function openFlow(
   {
     db,
@@ -80,7 +94,7 @@ export function openFlow(
     get runtime() {
       return commands().runtime
     },
-    operators: openOperators(operators, fetch),
+    operators: openOperators(operators, fetchPublic),
     random: system.random,
     data: dataDb ? openPostgresData(dataDb, dataFolder) : noData('No data store is set: set CONCORD_DATA_URL.'),
     announce: (channel) => notices.announce(channel),
