@@ -187,7 +187,10 @@ describe('the command Deploy DAG', () => {
     const refused = readDag(Buffer.from(yaml), host)
     assert.ok(!refused.ok)
     assert.deepEqual(
-      (refused.facts?.['findings'] as { code: string; path: string }[]).map(({ code, path }) => [code, path]),
+      (refused.facts?.['findings'] as { code: string; path: string }[] | undefined)?.map(({ code, path }) => [
+        code,
+        path,
+      ]),
       [['function_secret_missing', 'jobs[0].runtime']],
     )
     assert.match(refused.hint ?? '', /CONCORD_FUNCTION_SECRET/)

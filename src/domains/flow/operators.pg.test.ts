@@ -69,7 +69,7 @@ describe('http_poll', () => {
     ] as const) {
       const [status, message] = await run(answered)
       assert.equal(status, 'Failed')
-      assert.match(String(message), text)
+      assert.match(JSON.stringify(message), text)
     }
     assert.deepEqual(asked, ['/orders', ...Array.from({ length: 5 }, () => '/orders?id=2')])
     await dataDb.close()
