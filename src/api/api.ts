@@ -31,6 +31,7 @@ import {
   routeGuard,
   sameOrigin,
 } from './guards.ts'
+import { flowRoutes } from './flow-routes.ts'
 import { flowWorkerRoutes } from './flow-worker-routes.ts'
 import { healthRoutes, metricsRoutes, openHealthCheck } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
@@ -69,6 +70,7 @@ const tags = [
   ['swarms', 'Several agents on one objective.'],
   ['missions', 'Plans of tasks towards a goal.'],
   ['mission-tasks', 'Tasks of missions that outside workers claim and run.'],
+  ['flow', 'Datasets that jobs keep up to date.'],
   ['flow-tasks', 'Tasks of dataset jobs that workers and functions run.'],
   ['schedules', 'Commands that are submitted on a schedule.'],
   ['connectors', 'Connections to other systems, and their calls.'],
@@ -128,6 +130,7 @@ const groups = [
     ({ work, feed: { notices, pollMs }, closing }) =>
       work?.flow && { flow: work.flow, polls: { notices, pollMs, closing } },
   ),
+  group(flowRoutes, ({ work }) => work?.flow && { flow: work.flow }),
   group(missionActionRoutes, ({ work }) => work),
   group(recipeRoutes, ({ work }) => work),
   group(boardRoutes, ({ work }) => work),

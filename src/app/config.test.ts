@@ -30,6 +30,12 @@ describe('settings', () => {
     )
   })
 
+  test('a short secret of functions is refused by name', () => {
+    const config = read({ CONCORD_FUNCTION_SECRET: 'short' })
+    assert.ok(!config.ok)
+    assert.deepEqual([config.code, config.path], ['app.setting.invalid', 'CONCORD_FUNCTION_SECRET'])
+  })
+
   for (const port of ['0x1F90', '0', '65536', '80.5', '1e3', ' 80', 'http', '-1', '99999999999']) {
     test(`port ${port} is refused by name`, () => {
       const config = read({ CONCORD_PORT: port })

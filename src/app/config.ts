@@ -99,12 +99,15 @@ function findFaultPlan({ faults, unsafeTest }: Config): Refusal | undefined {
 
 const SECRET_CHARS_MIN = 16
 
-function findShortSecret({ notifySecret }: Config): Refusal | undefined {
-  if (notifySecret === undefined || notifySecret.length >= SECRET_CHARS_MIN) return undefined
-  return refuse('app.setting.invalid', `CONCORD_NOTIFY_SECRET must have at least ${SECRET_CHARS_MIN} characters.`, {
-    path: 'CONCORD_NOTIFY_SECRET',
-    hint: 'The receiver verifies notifications with it. Use a longer secret.',
-  })
+function findShortSecret({ notifySecret, functionSecret }: Config): Refusal | undefined {
+  const given = [
+    ['CONCORD_NOTIFY_SECRET', notifySecret, 'The receiver verifies notifications with it. Use a longer secret.'],
+    ['CONCORD_FUNCTION_SECRET', functionSecret, 'Functions verify calls with it. Use a longer secret.'],
+  ] as const
+  const short = given.find(([, secret]) => secret !== undefined && secret.length < SECRET_CHARS_MIN)
+  if (!short) return undefined
+  const [path, , hint] = short
+  return refuse('app.setting.invalid', `${path} must have at least ${SECRET_CHARS_MIN} characters.`, { path, hint })
 }
 
 /** The address of the server of this configuration. An IPv6 address is in brackets. */

@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { openSignedPost } from '#domains/approvals'
 import type { CommandDeps } from '#domains/commands'
+import { httpReachOf, openGuardedFetch } from '#domains/connectors'
 import {
   arrangeSources,
   type DataStore,
@@ -33,7 +34,7 @@ export type FlowOptions = {
   readonly dataUrl?: string | undefined
   /** The folder of file datasets. */
   readonly dataFolder?: string | undefined
-  /** Signs the calls of functions. */
+  /** Signs the calls of functions; without it a DAG with the runtime `lambda` is refused. */
   readonly functionSecret?: string | undefined
 }
 
@@ -54,8 +55,21 @@ const POOL_MAX = 4
 
 const noData = (reason: string): DataStore => {
   const refuse = () => Promise.reject(new Error(reason))
-  return { writeRows: refuse, readRows: refuse, select: refuse, putFile: refuse, getFile: refuse, listFiles: refuse }
+  return { writeRows: refuse, readRows: refuse, putFile: refuse, getFile: refuse, listFiles: refuse }
 }
+
+const ANSWER_BYTES_MAX = 16 * 1_048_576
+
+/** Whoever deploys a DAG names the address, so it is one of the public internet over HTTPS, and never one of this network. */
+const fetchPublic: Parameters<typeof openOperators>[1] = (url, { signal, headers }) =>
+  openGuardedFetch({
+    reach: httpReachOf(new URL(url)),
+    headers,
+    signal,
+    bytesMax: ANSWER_BYTES_MAX,
+    // What is thrown says enough.
+    onFailure: () => {},
+  })(url)
 
 export function openFlow(
   {
@@ -65,7 +79,7 @@ export function openFlow(
     works,
   }: { readonly db: Db; readonly system: SystemDeps; readonly log: Log; readonly works: boolean },
   commands: () => { readonly deps: CommandDeps; readonly runtime: Runtime },
-  { operators, dataUrl, dataFolder = '.', functionSecret = '' }: FlowOptions,
+  { operators, dataUrl, dataFolder = '.', functionSecret }: FlowOptions,
 ): OpenedFlow {
   const onError = (error: unknown) => log.warn({ err: error }, 'the notices of flow were interrupted')
   const notices = openNotices(db, { onError })
@@ -80,17 +94,19 @@ export function openFlow(
     get runtime() {
       return commands().runtime
     },
-    operators: openOperators(operators, fetch),
+    operators: openOperators(operators, fetchPublic),
     random: system.random,
     data: dataDb ? openPostgresData(dataDb, dataFolder) : noData('No data store is set: set CONCORD_DATA_URL.'),
     announce: (channel) => notices.announce(channel),
     keepAlive: (everyMs, beat) => every(everyMs, beat, log),
-    callFunction: (url, body, signal) =>
-      openSignedPost({ url, secret: Buffer.from(functionSecret), fetch, now: system.now })(
-        `${body.task_id}:${body.attempt}`,
-        body,
-        signal,
-      ),
+    ...(functionSecret !== undefined && {
+      callFunction: (url, body, signal) =>
+        openSignedPost({ url, secret: Buffer.from(functionSecret), fetch, now: system.now })(
+          `${body.task_id}:${body.attempt}`,
+          body,
+          signal,
+        ),
+    }),
     stopping: stopping.signal,
   }
   return {

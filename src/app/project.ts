@@ -67,7 +67,7 @@ export type Project = {
   readonly swarms?: readonly SwarmDefinition[]
   /** What works out the answers of agents, in addition to `scripted`. */
   readonly agentRuntimes?: readonly AgentRuntime[]
-  /** Operators of flow jobs, in addition to `http_poll`, `sql_transform` and `command`. */
+  /** Operators of flow jobs, in addition to `http_poll` and `command`. */
   readonly operators?: readonly Operator[]
   /** Sources for `vault://`, `secret://` and `keyring://` references. `env://` and `file://` are built in. */
   readonly secrets?: SecretSources

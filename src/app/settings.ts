@@ -219,7 +219,7 @@ export const settings = {
   ),
   functionSecret: optional(
     'CONCORD_FUNCTION_SECRET',
-    'signs the calls of functions that run flow tasks',
+    'signs the calls of functions that run flow tasks, at least 16 characters (default: none, and `lambda` is refused)',
     'a long secret',
   ),
   notifyUrl: address(

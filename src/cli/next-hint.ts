@@ -42,6 +42,7 @@ export const homes = {
     list: 'A run and its budget have the same digits in their ids.',
   },
   mission: { at: '/missions', one: 'a mission', list: '`concord missions list` shows the ids of missions.' },
+  flow_task: { at: '/flow/tasks', one: 'a task of a job', list: '`concord flow tasks` shows the ids of tasks.' },
   swarm_run: { at: '/swarms', one: 'a swarm', list: '`concord swarms list` shows the ids of swarms.' },
   command_schedule: {
     at: '/schedules',
@@ -57,6 +58,9 @@ export type ServerKind = keyof typeof homes
 const verbs: readonly (readonly [route: string, verb: string])[] = [
   ['GET /missions', 'concord missions list'],
   ['GET /recipes', 'concord recipes list'],
+  ['GET /flow/dags', 'concord flow dags'],
+  ['GET /flow/jobs', 'concord flow jobs'],
+  ['GET /flow/tasks', 'concord flow tasks'],
   ['GET /board', 'concord board'],
   ['POST /memory', 'concord memory propose'],
   ['GET /memory/candidates/{id}', 'concord memory candidates'],
@@ -97,6 +101,9 @@ const own: Partial<Record<RefusalCode, string>> = {
   'commands.cancel.succeeded':
     '`concord undo <id>` requests the undo of its effects; `concord undo <id> --preview` shows what would be undone.',
   'commands.retry.exhausted': '`concord why <id>` shows what went wrong. Fix the cause and submit the command again.',
+  'flow.dag.not_found': '`concord flow dags` lists the DAGs that serve.',
+  'flow.dag.version_unknown': '`concord flow versions <dag>` lists the versions of a DAG.',
+  'flow.task.wrong_state': '`concord flow why <id>` shows why the task has its status.',
   'missions.mission.wrong_state': MISSION,
   'missions.budget.fixed': MISSION,
   'missions.budget.too_low': `${MISSION} Give a limit above the cost and above the old limit.`,

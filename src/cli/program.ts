@@ -34,6 +34,7 @@ import { propose } from './propose.ts'
 import { recipes } from './recipes.ts'
 import { reservations } from './reservations.ts'
 import { scheduler } from './scheduler.ts'
+import { flow } from './flow.ts'
 import { schedules } from './schedules.ts'
 import { signals } from './signals.ts'
 import { stop } from './stop.ts'
@@ -116,6 +117,7 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       swarms,
       missions,
       recipes,
+      flow,
       board: board(cli),
       connectors,
       memory,

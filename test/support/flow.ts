@@ -72,7 +72,7 @@ export async function openFlowRoom(
     deps,
     woken,
     async deploy(yaml, of = tenant) {
-      const spec = readDag(Buffer.from(yaml), deps.operators)
+      const spec = readDag(Buffer.from(yaml), deps)
       if (!spec.ok) return spec
       const previousId = (await findCurrentVersion(db, of.orgId, spec.value.dag))?.id ?? null
       const asked = {

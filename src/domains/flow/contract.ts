@@ -91,10 +91,14 @@ export const flowEventView = z.object({ is_new: z.boolean().meta({ example: true
 
 export const fetchFlowTaskBody = z.strictObject(held).meta({ id: 'FetchFlowTask' })
 
+export const flowTaskStatus = z
+  .enum(['Queued', 'Running', 'Completed', 'Failed', 'Canceled'])
+  .meta({ example: 'Running' })
+
 export const heldFlowTaskView = z
   .object({
     task_id: idView('flow_task'),
-    status: z.enum(['Queued', 'Running', 'Completed', 'Failed', 'Canceled']).meta({ example: 'Running' }),
+    status: flowTaskStatus,
     attempt: z.int().meta({ example: 1 }),
     lease_expires_at: timeView().nullable(),
     next_retry_at: timeView('When the next attempt begins; null if there is none.').nullable(),
@@ -137,11 +141,11 @@ const payload = z.object({
     .meta({ example: {}, description: 'What the operator remembers, by state key.' }),
 })
 export const flowTaskView = payload.meta({ id: 'FlowTaskPayload' })
-export const claimedFlowTaskView = z.object({ task: flowTaskView.nullable() }).meta({ id: 'ClaimedFlowTask' })
+export const claimedFlowTaskView = flowTaskView.nullable()
 
 /** JSON is the same in both; only the type that describes it differs. */
 export const toFlowTaskView = (task: FlowTaskPayload) => task as unknown as z.output<typeof flowTaskView>
-export const toClaimedFlowTask = (task: FlowTaskPayload | null) => ({ task: task && toFlowTaskView(task) })
+export const toClaimedFlowTask = (task: FlowTaskPayload | null) => task && toFlowTaskView(task)
 
 export const toHeldFlowTask = ({ id, status, attempt, lease_expires_at, next_retry_at }: StoredFlowTask) => ({
   task_id: encodeId('flow_task', id),

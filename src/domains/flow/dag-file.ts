@@ -78,7 +78,14 @@ type DagFinding = {
 
 const FINDINGS_MAX = 100
 
-export function readDag(bytes: Uint8Array, operators: Operators): Decision<DagSpec> {
+/** What the jobs of a DAG may use. */
+type Host = {
+  readonly operators: Operators
+  /** Present if calls of functions are signed. */
+  readonly callFunction?: unknown
+}
+
+export function readDag(bytes: Uint8Array, host: Host): Decision<DagSpec> {
   const yaml = readYaml('dag.yaml', bytes)
   if (!yaml.ok) return yaml
   const found: Found[] = []
@@ -86,7 +93,7 @@ export function readDag(bytes: Uint8Array, operators: Operators): Decision<DagSp
   const jobs = read ? readJobs(read.jobs, found) : []
   if (read) {
     const given = jobs.flatMap((job, at) => (job ? [{ job, at }] : []))
-    for (const { job, at } of given) found.push(...checkJob(job, ['jobs', at], operators))
+    for (const { job, at } of given) found.push(...checkJob(job, ['jobs', at], host))
     found.push(...checkNames(given), ...checkDatasets(read.datasets ?? {}, given))
     // A wrong job would be reported again as a missing producer.
     if (given.length === jobs.length) found.push(...checkCycle(given))
@@ -157,7 +164,7 @@ function issuesOf(error: z.ZodError, at: Steps, value: JsonObject, fields: reado
   })
 }
 
-function checkJob(job: JobSpec, at: Steps, operators: Operators): readonly Found[] {
+function checkJob(job: JobSpec, at: Steps, { operators, callFunction }: Host): readonly Found[] {
   const found: Found[] = []
   const add = (field: Steps, code: string, message: string, hint?: string) =>
     found.push({ steps: [...at, ...field], code, message, ...(hint !== undefined && { hint }) })
@@ -179,6 +186,10 @@ function checkJob(job: JobSpec, at: Steps, operators: Operators): readonly Found
       )
     if (job.runtime === 'lambda' && !operator.url)
       add(['runtime'], 'runtime', `The operator ${quote(job.operator)} has no address.`, 'Give it a `url`.')
+  }
+  if (job.runtime === 'lambda' && callFunction === undefined) {
+    const message = 'The calls of functions cannot be signed: there is no secret.'
+    add(['runtime'], 'function_secret_missing', message, 'Set CONCORD_FUNCTION_SECRET, or use another runtime.')
   }
   if (job.update_strategy === 'append' && !job.unique_key) {
     const hint = 'Name the columns that identify a row, or use replace.'

@@ -15,13 +15,6 @@ export interface DataStore {
   /** Rows of a table dataset. A partition is replaced as a whole, or its rows are put by key. */
   writeRows(place: DataPlace, write: TableWrite): Promise<void>
   readRows(place: DataPlace, partition: string | null, limit: number): Promise<readonly JsonObject[]>
-  /** Runs one select over the tables of datasets, `{{name}}` in the text, reading the partition alone. Writes are refused. */
-  select(
-    sql: string,
-    inputs: Readonly<Record<string, DataPlace>>,
-    partition: string,
-    limit: number,
-  ): Promise<readonly JsonObject[]>
   putFile(place: DataPlace, path: string, content: Uint8Array): Promise<void>
   getFile(place: DataPlace, path: string): Promise<Uint8Array | undefined>
   listFiles(place: DataPlace): Promise<readonly string[]>

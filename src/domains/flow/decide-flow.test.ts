@@ -17,7 +17,7 @@ import { defineOperator } from './operator.ts'
 import { openOperators } from './operators.ts'
 
 const operators = openOperators([defineOperator({ name: 'count_rows', config: z.record(z.string(), z.json()) })], fetch)
-const read = (text: string) => readDag(Buffer.from(text), operators)
+const read = (text: string) => readDag(Buffer.from(text), { operators })
 function spec(text: string): DagSpec {
   const found = read(text)
   assert.ok(found.ok, found.ok ? '' : found.reason)

@@ -67,7 +67,7 @@ export function deployDefinitions(deps: () => FlowDeps): readonly Definition[] {
     class: 'queryable',
     outward: false,
     async do({ input, workspaceId, commandId, artifacts, alongside }) {
-      const spec = readDag(Buffer.from(input.yaml), deps().operators)
+      const spec = readDag(Buffer.from(input.yaml), deps())
       if (!spec.ok) throw fail(spec.reason)
       if (spec.value.dag !== input.dag) throw fail(`The YAML is that of ${spec.value.dag}.`)
       const orgId = await orgOfWorkspace(deps(), workspaceId)

@@ -2,15 +2,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
-import { decideApproval } from '#domains/approvals'
 import { openArtifactTypes } from '#domains/artifacts'
 import { undoDefinitions } from '#domains/commands'
-import { byPerson } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import { type ArtifactRoom, openArtifactRoom } from '#test/artifacts'
-import { decider, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import { answer, nextFence, openTestRoom, type TestRoom } from '#test/commands'
 import { DIAMOND, type FlowRoom, openFlowRoom } from '#test/flow'
-import { accepted, aTenant, aWorld, TRACE } from '#test/tenant'
+import { accepted, aTenant, aWorld } from '#test/tenant'
+import { readDag } from './dag-file.ts'
 import { dagArtifactType, deployDefinitions } from './deploy-command.ts'
 import type { FlowDeps } from './deps.ts'
 import { defineOperator } from './operator.ts'
@@ -157,9 +156,52 @@ describe('the command Deploy DAG', () => {
     assert.equal(yaml.length, 1)
   })
 
+  test('Roll Back DAG serves an earlier version again, its undo the later one; an unknown version fails it', async () => {
+    const [first] = await current()
+    await deploy(DIAMOND.replace('operator: pull', 'operator: pull, max_attempts: 7'))
+    const [second] = await current()
+    assert.notDeepEqual(second, first)
+    const rollBack = async (id: string) => {
+      const version = encodeId('dag_version', id)
+      const commandId = await room.submit({ dag: 'shop', version }, { taskName: 'Roll Back DAG' })
+      return { id: commandId, status: await room.settle(commandId) }
+    }
+    assert.equal((await rollBack(room.world.newId())).status, 'failed')
+    assert.deepEqual(await current(), [second])
+    const rolled = await rollBack(first?.dag_version_id ?? '')
+    assert.equal(rolled.status, 'succeeded')
+    assert.deepEqual(await current(), [first])
+    const undo = await room.submit({ command_id: encodeId('command', rolled.id) }, { taskName: 'Undo Command' })
+    await room.settle(undo)
+    await answer(room, undo, 'approved')
+    await room.settle(undo)
+    await room.settleWoken()
+    assert.deepEqual(await current(), [second])
+    assert.equal((await rollBack(first?.dag_version_id ?? '')).status, 'succeeded')
+  })
+
+  test('a function without a secret for its calls is refused at the deployment', async () => {
+    const far = defineOperator({ name: 'far', config: z.strictObject({}), url: 'https://functions.example.com/far' })
+    const yaml = `dag: far\njobs:\n  - { name: far, activation: source, runtime: lambda, operator: far, source: { kind: event }, update_strategy: replace, outputs: [fars] }\n`
+    const host = { operators: new Map([[far.name, far]]) }
+    const refused = readDag(Buffer.from(yaml), host)
+    assert.ok(!refused.ok)
+    assert.deepEqual(
+      (refused.facts?.['findings'] as { code: string; path: string }[] | undefined)?.map(({ code, path }) => [
+        code,
+        path,
+      ]),
+      [['function_secret_missing', 'jobs[0].runtime']],
+    )
+    assert.match(refused.hint ?? '', /CONCORD_FUNCTION_SECRET/)
+    assert.ok(readDag(Buffer.from(yaml), { ...host, callFunction: () => {} }).ok)
+  })
+
   test('the undo of a deployment serves the version before it again, and that of the first serves none', async () => {
     const [before] = await current()
-    const first = await room.rows<{ command_id: string }>('select command_id from flow.dag_versions')
+    const first = await room.rows<{ command_id: string }>(
+      'select command_id from flow.dag_versions order by created_at',
+    )
     const second = await deploy(DIAMOND.replace('operator: pull', 'operator: pull, max_attempts: 5'))
     assert.notDeepEqual(await current(), [before])
     for (const [id, left] of [
@@ -168,14 +210,7 @@ describe('the command Deploy DAG', () => {
     ] as const) {
       const undo = await room.submit({ command_id: encodeId('command', id) }, { taskName: 'Undo Command' })
       await room.settle(undo)
-      const asked = {
-        workspaceId: room.tenant.workspace.id,
-        approvalId: await pendingOf(room, undo),
-        decision: 'approved',
-        reason: 'so',
-        traceId: TRACE,
-      }
-      accepted(await decideApproval(room.approvals, byPerson(decider(room), TRACE), asked))
+      await answer(room, undo, 'approved')
       await room.settle(undo)
       await room.settleWoken()
       assert.deepEqual(await current(), left)

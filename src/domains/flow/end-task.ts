@@ -109,10 +109,10 @@ const complete = statement<StoredFlowTask>(
 select * from done`,
 )
 
-/** $1 task. */
+/** $1 task, $2 org. */
 const countOutputs = statement<{ readonly outputs: number }>(
   'flow.count_outputs',
-  `select cardinality(j.output_versions) as outputs from flow.tasks as t join flow.jobs as j on j.id = t.job_id where t.id = $1::uuid`,
+  `select cardinality(j.output_versions) as outputs from flow.tasks as t join flow.jobs as j on j.id = t.job_id where t.id = $1::uuid and j.org_id = $2::uuid`,
 )
 
 type Completion = TaskHolder & {
@@ -125,7 +125,7 @@ export async function completeFlowTask(
   { outputs = [], state, ...holder }: Completion,
 ): Promise<Decision<StoredFlowTask>> {
   const { db } = deps.commands
-  const [known] = await db.run(countOutputs, [holder.taskId])
+  const [known] = await db.run(countOutputs, [holder.taskId, holder.orgId])
   const wrong = known && checkOutputs(outputs, known.outputs)
   if (wrong) return wrong
   const events = outputs.map(({ index, cursor }) => ({ index, cursor: cursor ?? null }))

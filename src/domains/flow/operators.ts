@@ -35,7 +35,10 @@ const httpPoll = (fetch: Fetch): Operator =>
       const body = (await answer.json()) as JsonValue
       const list = config.rows === undefined ? body : isJsonObject(body) ? body[config.rows] : undefined
       if (!Array.isArray(list)) throw new Error(`${url.origin} did not answer with a list.`)
-      const rows = list.filter(isJsonObject).slice(0, ROWS_MAX)
+      if (list.length > ROWS_MAX) throw new Error(`${url.origin} answered with more than ${ROWS_MAX} rows.`)
+      const rows = list.filter(isJsonObject)
+      // A row that is dropped would be lost for ever: the cursor moves past it.
+      if (rows.length < list.length) throw new Error(`${url.origin} answered with a row that is no object.`)
       const groups = Map.groupBy(rows, (each) =>
         textOf(each[config.partition_by] ?? 'none').slice(0, config.partition_chars),
       )
@@ -66,23 +69,6 @@ const greatest = (values: readonly (JsonValue | undefined)[], last: JsonValue): 
     last,
   )
 
-/** Runs one select over the inputs, `{{dataset}}` for each, and replaces the partition of its output. */
-const sqlTransform: Operator = defineOperator({
-  name: 'sql_transform',
-  config: z.strictObject({ sql: z.string().min(1).max(20_000) }),
-  async do({ config, partitions, row, data, job }) {
-    const [output] = row.outputs
-    if (!output) throw new Error('sql_transform needs one output.')
-    for (const partition of partitions) {
-      const inputs = Object.fromEntries(row.inputs.map(({ dataset, kind, location }) => [dataset, { kind, location }]))
-      const rows = await data.select(config.sql, inputs, partition, ROWS_MAX)
-      const strategy = job.update_strategy === 'append' ? 'append' : 'replace'
-      await data.writeRows(output, { partition, rows, uniqueKey: job.unique_key, strategy })
-    }
-    return { outputs: [{ index: 0, partitions }] }
-  },
-})
-
 /** A governed command as a step: policy, approvals, effects and undo are those of the command. */
 const command: Operator = defineOperator({
   name: COMMAND_OPERATOR,
@@ -97,7 +83,7 @@ const command: Operator = defineOperator({
 })
 
 export function openOperators(own: readonly Operator[], fetch: Fetch): Operators {
-  const all = [httpPoll(fetch), sqlTransform, command, ...own]
+  const all = [httpPoll(fetch), command, ...own]
   const twice = all.find(({ name }, at) => all.findIndex((other) => other.name === name) < at)
   if (twice) throw new Error(`Two operators are called ${twice.name}.`)
   return new Map(all.map((each) => [each.name, each]))

@@ -69,30 +69,6 @@ on conflict (partition_key, row_key) do update set row = excluded.row`,
       )
       return rows.map(({ row }) => row)
     },
-    async select(sql, inputs, partition, limit) {
-      const tables = new Map<string, string>()
-      for (const [name, place] of Object.entries(inputs)) {
-        const table = tableOf(place)
-        tables.set(
-          name,
-          (await isThere(table)) ? table : `(select ''::text as partition_key, '{}'::jsonb as row where false)`,
-        )
-      }
-      const text = sql.replaceAll(/\{\{([a-z0-9_-]+)\}\}/g, (_, name: string) => {
-        const table = tables.get(name)
-        if (table === undefined) throw new Error(`The statement names ${name}, which is no input.`)
-        return `(select d.row from ${table} as d where d.partition_key = $1)`
-      })
-      return db.transaction(async (tx) => {
-        await tx.query('set transaction read only')
-        const rows = await tx.query<{ row: JsonObject }>(
-          `select to_jsonb(q) as row from (${text}) as q limit ${limit}`,
-          [partition],
-          'single',
-        )
-        return rows.map(({ row }) => row)
-      })
-    },
     async putFile(place, path, content) {
       const file = fileOf(folder, place, path)
       await mkdir(dirname(file), { recursive: true })

@@ -4,6 +4,7 @@ import type { RefusalTable } from '#kernel/refusal'
 export const flowRefusals = {
   'flow.dag.invalid': ['invalid', 'Correct every finding in `facts.findings`, then deploy again.'],
   'flow.dag.changed': ['conflict', 'Try again: another deployment was first.'],
+  'flow.dag.not_found': ['not_found', 'List the DAGs that serve.'],
   'flow.dag.version_unknown': ['not_found', 'Take the id from the result of its deployment.'],
   'flow.dataset.not_found': ['not_found', 'Deploy the DAG that produces it first.'],
   'flow.task.not_found': ['not_found', 'Take the id from the claim.'],
