@@ -88,7 +88,7 @@ const yaml = [
 ].join('\n')
 
 async function deploy(): Promise<void> {
-  const spec = accepted(readDag(Buffer.from(yaml), deps.operators))
+  const spec = accepted(readDag(Buffer.from(yaml), deps))
   if (await findCurrentVersion(db, orgId, dag)) return
   const asked = { orgId, workspaceId, commandId: null, spec, versionId: newId(), previousId: null }
   accepted(await db.transaction((tx) => deployDag(deps, tx, asked)))
