@@ -71,6 +71,7 @@ describe('the key of an agent', () => {
       connectors: none,
       memory: none,
       agents: none,
+      flow: none,
       webhooks: [],
     }
     const body = method === 'get' || method === 'delete' ? {} : { body: {} }

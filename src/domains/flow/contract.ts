@@ -1,6 +1,6 @@
 /** The API shapes of the calls of flow workers. */
 import { z } from 'zod'
-import { exampleId, idField, idView, jsonObjectField, nameField, textField, textView, timeView } from '#contract'
+import { idField, idView, jsonObjectField, nameField, textField, textView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { FlowTaskPayload } from './operator.ts'
@@ -126,14 +126,12 @@ const payload = z.object({
       ...place,
       partition: textView('2026-05-01').nullable(),
       materialized_at: timeView().nullable(),
-      url: textView(`/v1/task/${exampleId('flow_task')}/inputs/0/`),
     }),
   ),
   outputs: z.array(
     z.object({
       index: z.int().meta({ example: 0 }),
       ...place,
-      put: textView(`/v1/task/${exampleId('flow_task')}/outputs/0/`),
     }),
   ),
   state: z

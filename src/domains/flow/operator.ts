@@ -24,13 +24,11 @@ export type FlowTaskPayload = {
     readonly version: string
     readonly partition: string | null
     readonly materialized_at: string | null
-    readonly url: string
   }[]
   readonly outputs: readonly {
     readonly index: number
     readonly dataset: string
     readonly version: string
-    readonly put: string
   }[]
   /** What the operator remembers, by state key. */
   readonly state: JsonObject

@@ -36,18 +36,16 @@ export function toTaskPayload(task: StoredFlowTask, row: PayloadRow): FlowTaskPa
     lease_expires_at: task.lease_expires_at?.toISOString() ?? '',
     job: { name, dag, operator, config, update_strategy, unique_key: unique_key ?? [] },
     partitions: task.partitions ?? [],
-    inputs: row.inputs.map(({ dataset, version, partition, at }, index) => ({
+    inputs: row.inputs.map(({ dataset, version, partition, at }) => ({
       dataset,
       version: encodeId('dataset_version', version),
       partition,
       materialized_at: at,
-      url: `/v1/task/${task_id}/inputs/${index}/`,
     })),
     outputs: row.outputs.map(({ index, dataset, version }) => ({
       index,
       dataset,
       version: encodeId('dataset_version', version),
-      put: `/v1/task/${task_id}/outputs/${index}/`,
     })),
     state: row.state,
   }
