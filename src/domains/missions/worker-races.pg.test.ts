@@ -24,7 +24,7 @@ const WIDTH = 25
 const JITTER_MS = 25
 /** A thousand take minutes. */
 const PATIENT_MS = 900_000
-const interleavings = proofSize(WIDTH, 1_000)
+const interleavings = proofSize(WIDTH, 200)
 
 describe('races of workers', () => {
   let room: MissionRoom

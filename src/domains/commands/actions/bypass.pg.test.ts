@@ -259,7 +259,7 @@ describe('programs around the gateway', () => {
         assert.deepEqual(api.room.provider.calls, [])
       }),
       {
-        numRuns: proofSize(60, 2_000),
+        numRuns: proofSize(60, 500),
         examples: Object.keys(ways).map((way) => [[{ way, tool: 'publish_note', nth: 0 }]]),
       },
     )
