@@ -1,19 +1,20 @@
 /** kill -9 of the workers and the server of missions, and a freeze: no effect twice or lost, no attempt started twice, the end of the model. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { everyMissionPoint, killMissions, missionPoints } from './kill-missions.ts'
+import { killMissions, missionPoints } from './kill-missions.ts'
 
 /** Each kill is a start of a process; a busy machine must not fail it. */
 const PATIENT_MS = 1_800_000
 
-test('[MIS-003] [MIS-011] kill -9 at every point of a mission, at random moments, and a freeze: no effect of a task twice or lost, also over retries and forks, no attempt started twice, every end reported, the end of the model', {
+test('[MIS-003] [MIS-011] kill -9 at seven points of a mission, at random moments, and a freeze: no effect of a task twice or lost, also over retries and forks, no attempt started twice, every end reported, the end of the model', {
   timeout: PATIENT_MS,
 }, async (t) => {
   const seed = process.env['CONCORD_CHAOS_SEED'] ?? 'missions'
   const points = [
     missionPoints.slice(0, 3),
     missionPoints.slice(3),
-    ...everyMissionPoint.slice(missionPoints.length).map((point) => [point]),
+    // A turn that is lost while nothing of its mission runs is rare in a story this short. The long one kills the reconciler too.
+    ['missions.claim_written'] as const,
   ]
   const report = await killMissions({
     seed,
