@@ -60,7 +60,7 @@ const noData = (reason: string): DataStore => {
 
 const ANSWER_BYTES_MAX = 16 * 1_048_576
 
-/** Whoever deploys a DAG names the address, so it is one of the public internet over HTTPS, and never one of this network. */
+/** The author of a DAG names the address, so only public addresses over HTTPS are allowed, never one of this network. */
 const fetchPublic: Parameters<typeof openOperators>[1] = (url, { signal, headers }) =>
   openGuardedFetch({
     reach: httpReachOf(new URL(url)),

@@ -69,7 +69,7 @@ where x.run_id = $1 and x.kind = 'after_run' and c.status = 'succeeded'`,
     )
   })
 
-  test('a hook has the labels of the attempt that it is told about', async () => {
+  test('a hook has the labels of the attempt that it gets', async () => {
     room.plays.set('reads', 'waits')
     const hooks = { after_run: echo(attempt('/title')) }
     const { id } = await room.run(aPlan(planTask('reads')), { hooks } as never)

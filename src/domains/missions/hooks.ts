@@ -135,7 +135,7 @@ async function submitHook(
   const seen = { ...about, temp_id, title: task.title, state: task.state, error: task.error_message }
   const payload = fillReferences(hook?.payload ?? {}, new Map<string, JsonValue>([[ATTEMPT, seen]]))
   if (!payload.ok) return payload
-  // The error that it is told is that of this attempt, or of the one before.
+  // The hook gets the error of this attempt, or of the one before.
   const told = await findAttempt(deps.commands.db, task, name === 'after_run' ? attempt : attempt - 1)
   return submitAuxiliary(deps, found, {
     kind: name,
